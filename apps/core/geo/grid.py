@@ -1,0 +1,208 @@
+"""A raster's grid: CRS, affine transform and size, and what they imply for distances and areas on the ground."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from pyproj import CRS, Geod, Transformer
+
+# A projected CRS whose areal scale stays this close to 1 over the scene may be measured on its own grid (UTM: 4e-4 here);
+# any other CRS is measured on the ellipsoid. Both figures go into the evidence.
+GRID_AREA_TOLERANCE = 1e-3
+
+
+@lru_cache(maxsize=128)
+def _crs(text: str) -> CRS:
+    return CRS.from_user_input(text)
+
+
+@lru_cache(maxsize=128)
+def _to_lonlat(text: str) -> Transformer:
+    crs = _crs(text)
+    geographic = crs.geodetic_crs or CRS.from_epsg(4326)
+    return Transformer.from_crs(crs, geographic, always_xy=True)
+
+
+@lru_cache(maxsize=128)
+def transformer(source: str, target: str) -> Transformer:
+    """A pyproj transformer between CRS texts, x before y on both sides."""
+    return Transformer.from_crs(_crs(source), _crs(target), always_xy=True)
+
+
+@lru_cache(maxsize=128)
+def geod_of(text: str) -> Geod:
+    """The ellipsoid of a CRS."""
+    geod = _crs(text).get_geod()
+    return geod if geod is not None else Geod(ellps="WGS84")
+
+
+class Grid(BaseModel):
+    """CRS (``EPSG:n`` or WKT; None: pixel space), affine transform (a, b, c, d, e, f) and size in pixels.
+
+    x = a·col + b·row + c, y = d·col + e·row + f, at the upper-left corner of pixel (col, row).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    crs: str | None = None
+    transform: tuple[float, float, float, float, float, float] = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+    width: int = Field(ge=1)
+    height: int = Field(ge=1)
+
+    def __hash__(self) -> int:
+        return hash((self.crs, self.transform, self.width, self.height))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return self.height, self.width
+
+    @property
+    def is_georeferenced(self) -> bool:
+        return self.crs is not None
+
+    @property
+    def is_geographic(self) -> bool:
+        return self.crs is not None and _crs(self.crs).is_geographic
+
+    @property
+    def epsg(self) -> int | None:
+        return _crs(self.crs).to_epsg() if self.crs else None
+
+    def xy(self, col: float, row: float) -> tuple[float, float]:
+        """Map coordinates (CRS units) of a pixel position."""
+        a, b, c, d, e, f = self.transform
+        return a * col + b * row + c, d * col + e * row + f
+
+    def colrow(self, x: float, y: float) -> tuple[float, float]:
+        """Pixel position (col, row) of map coordinates; FaultError-free: a degenerate transform raises ZeroDivisionError."""
+        a, b, c, d, e, f = self.transform
+        det = a * e - b * d
+        return (e * (x - c) - b * (y - f)) / det, (a * (y - f) - d * (x - c)) / det
+
+    @cached_property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """(min x, min y, max x, max y) in CRS units, over the four corners (rotated grids too)."""
+        pts = [self.xy(c, r) for c, r in ((0, 0), (self.width, 0), (self.width, self.height), (0, self.height))]
+        xs, ys = [p[0] for p in pts], [p[1] for p in pts]
+        return min(xs), min(ys), max(xs), max(ys)
+
+    def window(self, col_off: int, row_off: int, width: int, height: int) -> Grid:
+        """The grid of a window of whole pixels."""
+        x, y = self.xy(col_off, row_off)
+        a, b, _, d, e, _ = self.transform
+        return Grid(crs=self.crs, transform=(a, b, x, d, e, y), width=width, height=height)
+
+    def lonlat(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Longitude and latitude in degrees (the CRS's own datum) of map coordinates; arrays welcome.
+
+        Raises ValueError where the grid has no CRS.
+        """
+        if self.crs is None:
+            raise ValueError("the grid has no CRS")
+        if self.is_geographic:
+            return x, y
+        lon, lat = _to_lonlat(self.crs).transform(x, y)
+        return lon, lat
+
+    def _pixel_area_at(self, col: float, row: float) -> float:
+        corners = [self.xy(col + i, row + j) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))]
+        lon, lat = self.lonlat([p[0] for p in corners], [p[1] for p in corners])
+        assert self.crs is not None
+        return abs(geod_of(self.crs).polygon_area_perimeter(lon, lat)[0])
+
+    @cached_property
+    def geodesic_lattice(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Geodesic pixel areas in m² on a lattice: (columns, rows, areas[row, col]); bilinear between its nodes.
+
+        Geographic north-up grids vary by row alone and get every node they need (at most 257 rows).
+        """
+        n_col = 2 if self.is_geographic and self.transform[1] == 0 else min(33, max(2, self.width))
+        n_row = min(257 if n_col == 2 else 33, max(2, self.height))
+        cols = np.linspace(0, self.width - 1, n_col)
+        rows = np.linspace(0, self.height - 1, n_row)
+        return cols, rows, np.array([[self._pixel_area_at(c, r) for c in cols] for r in rows])
+
+    def pixel_areas_m2(self, row_off: int = 0, n_rows: int | None = None) -> NDArray[np.float64]:
+        """Geodesic area of each pixel, m², float64 (rows, width), for ``n_rows`` rows from ``row_off``.
+
+        Raises ValueError where the grid has no CRS.
+        """
+        if self.crs is None:
+            raise ValueError("the grid has no CRS: pixel areas need a CRS or a GSD")
+        n_rows = self.height - row_off if n_rows is None else n_rows
+        cols, rows, areas = self.geodesic_lattice
+        want = np.arange(row_off, row_off + n_rows, dtype=float)
+        by_row = np.stack([np.interp(want, rows, areas[:, j]) for j in range(len(cols))], axis=1)
+        if np.ptp(areas, axis=1).max() <= 1e-12 * areas.max():
+            return np.broadcast_to(by_row[:, :1], (n_rows, self.width))
+        at = np.arange(self.width, dtype=float)
+        pos = np.interp(at, cols, np.arange(len(cols)))
+        left = np.minimum(pos.astype(int), len(cols) - 2)
+        t = pos - left
+        out: NDArray[np.float64] = by_row[:, left] * (1 - t) + by_row[:, left + 1] * t
+        return out
+
+    @cached_property
+    def grid_pixel_area_m2(self) -> float | None:
+        """Nominal pixel area in m² where the CRS is projected (its linear unit turned into metres), else None."""
+        if self.crs is None or self.is_geographic:
+            return None
+        a, b, _, d, e, _ = self.transform
+        unit = _crs(self.crs).axis_info[0].unit_conversion_factor or 1.0
+        return abs(a * e - b * d) * unit * unit
+
+    @cached_property
+    def areal_scale_range(self) -> tuple[float, float] | None:
+        """Least and greatest ratio of nominal to geodesic pixel area over the scene; None where not projected."""
+        nominal = self.grid_pixel_area_m2
+        if nominal is None:
+            return None
+        _, _, areas = self.geodesic_lattice
+        return float(nominal / areas.max()), float(nominal / areas.min())
+
+    @property
+    def area_method(self) -> str:
+        """``grid`` where the projected CRS is near equal-area over the scene (GRID_AREA_TOLERANCE), ``geodesic`` for any
+        other CRS, ``pixel`` without one."""
+        if self.crs is None:
+            return "pixel"
+        span = self.areal_scale_range
+        if span is not None and max(abs(span[0] - 1), abs(span[1] - 1)) <= GRID_AREA_TOLERANCE:
+            return "grid"
+        return "geodesic"
+
+    @cached_property
+    def gsd_m(self) -> float | None:
+        """Ground sampling distance in metres at the scene's centre: square root of the geodesic pixel area; None without CRS.
+
+        Rounded to the nominal grid spacing where that is within the areal tolerance (10.0, not 10.002).
+        """
+        if self.crs is None:
+            return None
+        if self.area_method == "grid":
+            nominal = self.grid_pixel_area_m2
+            assert nominal is not None
+            return math.sqrt(nominal)
+        return math.sqrt(self._pixel_area_at((self.width - 1) / 2, (self.height - 1) / 2))
+
+    def lonlat_bounds(self) -> tuple[float, float, float, float]:
+        """(west, south, east, north) in degrees over the densified outline; east may be less than west over the antimeridian."""
+        t = np.linspace(0, 1, 21)
+        w, h = float(self.width), float(self.height)
+        cols = np.concatenate([t * w, np.full(21, w), t[::-1] * w, np.zeros(21)])
+        rows = np.concatenate([np.zeros(21), t * h, np.full(21, h), t[::-1] * h])
+        a, b, c, d, e, f = self.transform
+        lon, lat = self.lonlat(a * cols + b * rows + c, d * cols + e * rows + f)
+        lon, lat = np.asarray(lon), np.asarray(lat)
+        if not (np.isfinite(lon).all() and np.isfinite(lat).all()):
+            raise ValueError("the outline of the grid has no place on the globe in this CRS")
+        if np.ptp(lon) > 180 and not self.is_geographic:
+            lon = np.where(lon < 0, lon + 360, lon)
+            west, east = float(lon.min()), float(lon.max())
+            return west if west <= 180 else west - 360, float(lat.min()), east - 360 if east > 180 else east, float(lat.max())
+        return float(lon.min()), float(lat.min()), float(lon.max()), float(lat.max())
