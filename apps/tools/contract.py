@@ -1,0 +1,175 @@
+"""What the three tools are asked: typed arguments, published to planners, checked before any pixel is read.
+
+A reference to an earlier step is ``{"$step": n}`` in a plan; the agent's loop replaces it by ``{"observation": id}`` and hands
+that observation over as a parent. Scenes are named by ``scene_id``. Regions are GeoJSON geometries with ``region_crs``
+(``EPSG:4326``, or ``image`` for pixel coordinates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from apps.core.evidence.observation import Frozen, JsonMap, Observation
+from apps.core.evidence.plan import Plan, Question
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import LayerStore, RasterReader
+
+
+class ObservationSource(Frozen):
+    """An earlier observation used as input; ``label`` picks one of its layers where it has several."""
+
+    observation: str = Field(description="observation id")
+    label: str = ""
+
+
+# --- perceive -------------------------------------------------------------------------------------------------------------
+PerceiveMode = Literal["evidence", "document", "scene", "objects", "regions", "change", "measurement"]
+
+
+class RegionMethod(Frozen):
+    """How ``regions`` finds its pixels. ``index_threshold``: an index (ndvi, ndwi, mndwi, ndbi, bsi, …) compared with a number or
+    with Otsu's threshold; ``class_value``: pixels of a class map; ``band_threshold``: one band's physical value."""
+
+    kind: Literal["index_threshold", "class_value", "band_threshold", "prompt"] = "index_threshold"
+    index: str = ""
+    band: str = Field(default="", description="band role, for band_threshold")
+    threshold: float | Literal["otsu"] | None = Field(default=None, description="None: the target's documented default")
+    side: Literal["above", "below"] = "above"
+    values: tuple[int, ...] = Field(default=(), description="class values, for class_value")
+    min_px: int = Field(default=0, ge=0, description="connected pieces smaller than this are dropped")
+    points: tuple[tuple[float, float, int], ...] = Field(default=(), description="prompts: (x, y, 1 inside | 0 outside), pixels")
+    box: tuple[float, float, float, float] | None = Field(default=None, description="prompt box, pixels")
+
+
+class ObjectsMethod(Frozen):
+    """How ``objects`` finds its boxes."""
+
+    detector: str = Field(default="auto", description="name in the model zoo; auto: the best that knows the class at this GSD")
+    score_threshold: float = Field(default=0.25, ge=0, le=1)
+    iou_threshold: float = Field(default=0.5, ge=0, le=1)
+    tile_px: int = Field(default=640, ge=64, le=4096)
+    overlap: float = Field(default=0.2, ge=0, lt=0.9)
+    scale: float | None = Field(default=None, gt=0, le=8, description="resampling before detection; None: by GSD")
+
+
+class PerceiveArguments(Frozen):
+    image_paths: tuple[str, ...] = Field(min_length=1, max_length=400, description="scene ids in semantic order (before, after)")
+    objective: str = Field(max_length=1000, description="the exact visual fact or layer that is required")
+    mode: PerceiveMode
+    label_space: tuple[str, ...] = Field(default=(), description="exact classes for scene")
+    target_groups: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="target → prompts fused as one class")
+    landmarks: tuple[str, ...] = Field(default=(), max_length=2)
+    region: JsonMap | None = None
+    region_crs: str = "EPSG:4326"
+    regions_method: RegionMethod | None = None
+    objects_method: ObjectsMethod | None = None
+    options: JsonMap = Field(default_factory=dict)
+
+
+# --- measure --------------------------------------------------------------------------------------------------------------
+class MeasureSource(Frozen):
+    """One layer to measure: of an earlier observation, or ``extent`` of an image or region."""
+
+    name: str = Field(default="subject", max_length=80)
+    mode: Literal["objects", "regions", "change", "extent"]
+    layer: ObservationSource | None = None
+    image: str | None = Field(default=None, description="scene id, for extent")
+    geometry: JsonMap | None = Field(default=None, description="GeoJSON geometry, for extent of a drawn region or vector")
+    geometry_crs: str = "EPSG:4326"
+    gsd_m: float | None = Field(default=None, gt=0)
+    backend: Literal["local", "vlm"] = "local"
+
+
+class Comparison(Frozen):
+    op: Literal[">", ">=", "<", "<=", "==", "!="]
+    value: float
+    unit: str = "1"
+
+
+class MeasureSpec(Frozen):
+    metric: Literal["count", "area", "distance", "length", "boolean", "ratio", "density"]
+    subject: str = "subject"
+    reference: str = ""
+    relation: Literal["", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between",
+                      "nearest"] = ""
+    distance_m: float | None = Field(default=None, ge=0)
+    distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
+    denominator: Literal["", "valid", "scene", "region", "reference"] = ""
+    comparison: Comparison | None = Field(default=None, description="for boolean: count or area compared with a number")
+    of: Literal["count", "area"] = "count"
+    unit: str = Field(default="", description="output unit; '' the metric's own (1, m2, m)")
+
+
+class MeasureArguments(Frozen):
+    sources: tuple[MeasureSource, ...] = Field(min_length=1, max_length=20)
+    spec: MeasureSpec
+    region: JsonMap | None = None
+    region_crs: str = "EPSG:4326"
+
+
+# --- execute --------------------------------------------------------------------------------------------------------------
+class Node(Frozen):
+    """One operator. ``op`` names a registered operator, family first: ``asset.scene``, ``asset.catalog``,
+    ``raster.product.index``, ``raster.product.band``, ``raster.product.normalized_difference``, ``raster.product.ratio``,
+    ``raster.product.math``, ``raster.product.threshold``, ``raster.product.difference``, ``raster.summarize.statistic``,
+    ``raster.summarize.area``, ``raster.summarize.share``, ``raster.summarize.series``, ``raster.summarize.trend``, …"""
+
+    id: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    op: str = Field(max_length=80)
+    inputs: tuple[str, ...] = Field(default=(), max_length=400)
+    params: JsonMap = Field(default_factory=dict)
+
+
+class ExecuteArguments(Frozen):
+    nodes: tuple[Node, ...] = Field(min_length=1, max_length=1000)
+    output: str
+    region: JsonMap | None = None
+    region_crs: str = "EPSG:4326"
+
+
+ARGUMENTS: dict[str, type[PerceiveArguments] | type[MeasureArguments] | type[ExecuteArguments]] = {
+    "perceive": PerceiveArguments, "measure": MeasureArguments, "execute": ExecuteArguments,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """All that a tool may use; frozen. ``reader`` opens a scene by id (KeyError for one that is not of the question)."""
+
+    question: Question
+    plan: Plan
+    step: int
+    attempt: int
+    run_id: str
+    parents: Sequence[Observation]
+    reader: Callable[[str], RasterReader]
+    layers: LayerStore
+    progress: Callable[[int, int, str], None] = lambda done, total, message: None
+    is_cancelled: Callable[[], bool] = lambda: False
+    seed: int = 0
+    revision: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def scene(self, scene_id: str) -> SceneInfo:
+        """The scene of that id; KeyError where the question has none."""
+        return next((s for s in self.question.scenes if s.scene_id == scene_id), None) or _no_scene(scene_id)
+
+    def parent(self, observation_id: str) -> Observation:
+        """The parent of that id; KeyError where it was not handed over."""
+        found = next((o for o in self.parents if o.id == observation_id), None)
+        if found is None:
+            raise KeyError(f"observation {observation_id} was not handed over as a parent")
+        return found
+
+
+def _no_scene(scene_id: str) -> SceneInfo:
+    raise KeyError(f"the question has no scene {scene_id}")
+
+
+def step_reference(step: int, label: str = "") -> dict[str, JsonValue]:
+    """How a plan refers to an earlier step's observation."""
+    return {"$step": step, "label": label} if label else {"$step": step}
