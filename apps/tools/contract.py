@@ -13,7 +13,16 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from apps.core.evidence.observation import Frozen, JsonMap, Observation
+from apps.core.evidence.observation import (
+    BandRef,
+    Configuration,
+    Evidence,
+    Frozen,
+    InputRef,
+    JsonMap,
+    Observation,
+    Result,
+)
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore, RasterReader
@@ -153,6 +162,7 @@ class ToolContext:
     seed: int = 0
     revision: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    log: Callable[[str, str], None] = lambda level, message: None
 
     def scene(self, scene_id: str) -> SceneInfo:
         """The scene of that id; KeyError where the question has none."""
@@ -164,6 +174,41 @@ class ToolContext:
         if found is None:
             raise KeyError(f"observation {observation_id} was not handed over as a parent")
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What a tool hands back; ``LocalToolBox`` makes the observation of it. Log lines go through ``ToolContext.log``
+    (level: debug, info, warning or error).
+
+    A tool that cannot know raises ToolAbstainedError with ``needs``; a wrong call raises ModelError. ``arguments_passed`` are
+    the arguments as used, defaults filled in. ``state`` ``partial`` needs a ``reason``.
+    """
+
+    configuration: Configuration
+    result: Result
+    evidence: Evidence
+    inputs: tuple[InputRef, ...]
+    arguments_passed: dict[str, JsonValue]
+    state: Literal["ok", "partial"] = "ok"
+    reason: str = ""
+    needs: dict[str, JsonValue] = field(default_factory=dict)
+    device: str = "cpu"
+    packages: dict[str, str] = field(default_factory=dict)
+
+
+def input_ref(scene: SceneInfo, bands: Sequence[int] = (), role: str = "image") -> InputRef:
+    """The scene as an input of an observation; ``bands`` are the 1-based indices that were read (none: all of them)."""
+    used = [b for b in scene.bands if b.index in bands] if bands else list(scene.bands)
+    nodata = {b.nodata for b in used}
+    return InputRef(
+        artifact=scene.artifact, role=role, scene_id=scene.scene_id, name=scene.name, crs=scene.grid.crs,
+        gsd_m=scene.effective_gsd_m, size_px=(scene.grid.width, scene.grid.height),
+        bands=tuple(BandRef(index=b.index, role=b.role, unit=b.unit) for b in used),
+        nodata=nodata.pop() if len(nodata) == 1 else None,
+        fill_rules=tuple(f"{r.kind}:{r.source}:{'unknown' if r.share is None else f'{r.share:.6f}'}"
+                         for r in scene.fill_rules),
+        acquired_at=scene.acquired_at)
 
 
 def _no_scene(scene_id: str) -> SceneInfo:
