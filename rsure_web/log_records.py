@@ -8,7 +8,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record with its time (UTC, ISO 8601), level, logger, message, `extra` fields and traceback."""
+    """Formats a record with its time (UTC, ISO 8601), level, logger, message, `extra` and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {

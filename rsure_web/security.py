@@ -13,7 +13,7 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase] | Callable[[HttpRequest]
 
 
 def policy(nonce: str) -> str:
-    """The header's value. Attributes `style="..."` are allowed, style and script elements only with the nonce."""
+    """The header's value. Style attributes are allowed, style and script elements only with the nonce."""
     directives = {
         "default-src": "'self'",
         "script-src": f"'self' 'nonce-{nonce}'",

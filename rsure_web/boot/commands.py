@@ -58,7 +58,7 @@ def _migrations_digest(env: Mapping[str, str]) -> str:
 
 
 def migrate_ensure(services: Services, env: Mapping[str, str]) -> None:
-    """Brings the database's tables up to date; skipped when the embedded cluster has had these very migrations.
+    """Brings the database's tables up to date; skipped when the embedded cluster has had these migrations.
 
     Raises:
         SetupError: a migration failed.
@@ -70,7 +70,9 @@ def migrate_ensure(services: Services, env: Mapping[str, str]) -> None:
     say("bringing the database up to date ...", is_progress=True)
     answer = subprocess.run(
         [PYTHON, ROOT / "manage.py", "migrate", "--no-input", "--verbosity", "0"],
-        env=dict(env), stdout=sys.stderr, check=False,
+        env=dict(env),
+        stdout=sys.stderr,
+        check=False,
     )
     if answer.returncode:
         raise SetupError("the database could not be brought up to date (see above).", status=1)

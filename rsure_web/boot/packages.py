@@ -41,15 +41,32 @@ def _is_stamped(name: str, digest: str) -> bool:
 
 def _pip(arguments: list[str], *, log: Path) -> None:
     """Runs pip in the venv; its new steps go to standard error, all of it to `log`."""
-    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *arguments]
+    command = [
+        str(PYTHON),
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+        *arguments,
+    ]
     for attempt in (1, 2):
-        with log.open("w") as file, subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        ) as process:
+        with (
+            log.open("w") as file,
+            subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            ) as process,
+        ):
             assert process.stdout is not None
             for line in process.stdout:
                 file.write(line)
-                if line.startswith("Collecting ") or line.startswith("Installing "):
+                if line.startswith(("Collecting ", "Installing ")):
                     say(line.strip()[:110], is_progress=True)
         if process.returncode == 0:
             return
@@ -60,9 +77,15 @@ def _pip(arguments: list[str], *, log: Path) -> None:
 
 
 def _venv_make() -> None:
-    works = PYTHON.exists() and subprocess.run(
-        [PYTHON, "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"], capture_output=True, check=False
-    ).returncode == 0
+    works = (
+        PYTHON.exists()
+        and subprocess.run(
+            [PYTHON, "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"],
+            capture_output=True,
+            check=False,
+        ).returncode
+        == 0
+    )
     if works:
         return
     say(f"making the virtual environment {VENV.name} ...", is_progress=True)
@@ -100,7 +123,9 @@ def packages_ensure() -> None:
 
 def has_ml() -> bool:
     """Whether the ML packages of requirements-ml.txt are installed (by us, or torch is simply there)."""
-    return _is_stamped("requirements-ml", _digest(REQUIREMENTS_ML)) or any(VENV.glob("lib/python3*/site-packages/torch"))
+    return _is_stamped("requirements-ml", _digest(REQUIREMENTS_ML)) or any(
+        VENV.glob("lib/python3*/site-packages/torch")
+    )
 
 
 def ml_ensure() -> None:
@@ -116,7 +141,9 @@ def ml_ensure() -> None:
         if _is_stamped("requirements-ml", digest):
             return
         home = home_path()
-        frozen = subprocess.run([PYTHON, "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout
+        frozen = subprocess.run(
+            [PYTHON, "-m", "pip", "freeze"], capture_output=True, text=True, check=True
+        ).stdout
         constraints = home / "constraints-ml.txt"
         # What runs already must not change under the running processes.
         kept = [line for line in frozen.splitlines() if "==" in line and not line.startswith("-")]
@@ -127,19 +154,29 @@ def ml_ensure() -> None:
 
 
 def _opencv_mend(home: Path) -> None:
-    """ultralytics asks for the OpenCV with windows, which needs libGL; a bare server has none: take the headless one."""
+    """Takes the headless OpenCV where the one that ultralytics asks for finds no libGL (a bare server)."""
     if subprocess.run([PYTHON, "-c", "import cv2"], capture_output=True, check=False).returncode == 0:
         return
     shown = subprocess.run([PYTHON, "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout
-    version = next((line.split("==")[1] for line in shown.splitlines() if line.startswith("opencv-python==")), None)
-    subprocess.run([PYTHON, "-m", "pip", "uninstall", "-y", "opencv-python"], capture_output=True, check=False)
-    _pip([f"opencv-python-headless=={version}" if version else "opencv-python-headless"], log=home / "pip-ml.log")
+    version = next(
+        (line.split("==")[1] for line in shown.splitlines() if line.startswith("opencv-python==")), None
+    )
+    subprocess.run(
+        [PYTHON, "-m", "pip", "uninstall", "-y", "opencv-python"], capture_output=True, check=False
+    )
+    _pip(
+        [f"opencv-python-headless=={version}" if version else "opencv-python-headless"],
+        log=home / "pip-ml.log",
+    )
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process in the venv: ours, without variables that would misdirect GDAL and PROJ."""
-    env = {key: value for key, value in os.environ.items()
-           if key not in ("PROJ_DATA", "PROJ_LIB", "GDAL_DATA", "PYTHONHOME", "PYTHONPATH")}
+    """The environment of a process in the venv: ours, less what would misdirect GDAL and PROJ."""
+    env = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PROJ_DATA", "PROJ_LIB", "GDAL_DATA", "PYTHONHOME", "PYTHONPATH")
+    }
     env["VIRTUAL_ENV"] = str(VENV)
     env["PATH"] = f"{VENV / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     env["DJANGO_SETTINGS_MODULE"] = "rsure_web.settings"

@@ -40,7 +40,9 @@ def home_path() -> Path:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise SetupError(f"cannot create the state folder {home}: {error.strerror}. Set RSURE_HOME to another one.") from error
+        raise SetupError(
+            f"cannot create the state folder {home}: {error.strerror}. Set RSURE_HOME to another one."
+        ) from error
     if not os.access(home, os.W_OK):
         raise SetupError(f"cannot write to the state folder {home}. Set RSURE_HOME to one of yours.")
     return home
@@ -62,7 +64,7 @@ def _instance_mark(home: Path) -> str:
 
 def _state_root() -> Path:
     if os.geteuid() == 0:
-        # PostgreSQL refuses uid 0 and runs as `postgres`, who may not be able to enter the checkout's parents.
+        # PostgreSQL refuses uid 0 and runs as `postgres`, who may not enter the checkout's parents.
         return Path("/var/lib/rsure")
     base = os.environ.get("XDG_STATE_HOME")
     if base:
@@ -80,12 +82,14 @@ def places() -> Places:
     key = hashlib.sha256(f"{home}\n{_instance_mark(home)}".encode()).hexdigest()[:12]
     state = _state_root() / key
     if len(str(state / "postgres" / ".s.PGSQL.5432.lock")) > SOCKET_PATH_LIMIT:
-        state = Path("/tmp") / f"rsure-{os.geteuid()}" / key  # noqa: S108 - ownership is checked below
+        state = Path("/tmp") / f"rsure-{os.geteuid()}" / key
     try:
         state.parent.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
         state.mkdir(mode=0o711, exist_ok=True)
     except OSError as error:
-        raise SetupError(f"cannot create {state}: {error.strerror}. Set XDG_STATE_HOME to a folder of yours.") from error
+        raise SetupError(
+            f"cannot create {state}: {error.strerror}. Set XDG_STATE_HOME to a folder of yours."
+        ) from error
     for folder in (state.parent, state):
         if folder.stat().st_uid != os.geteuid():
             raise SetupError(f"{folder} belongs to somebody else: refused. Remove it or set XDG_STATE_HOME.")

@@ -12,7 +12,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def start_ticks(pid: int) -> str | None:
-    """Start time of a process in clock ticks since boot, or None if it is gone; tells a reused pid from the old one."""
+    """Start time of a process in ticks since boot, or None if it is gone; tells a reused pid from the old."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -24,7 +24,11 @@ def start_ticks(pid: int) -> str | None:
 def command_line(pid: int) -> list[str]:
     """Arguments of a process; empty if it is gone or not ours to read."""
     try:
-        return [part.decode(errors="replace") for part in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") if part]
+        return [
+            part.decode(errors="replace")
+            for part in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if part
+        ]
     except OSError:
         return []
 
@@ -57,7 +61,9 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def start_child(command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+def start_child(
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path
+) -> subprocess.Popen[bytes]:
     """Starts a process of its own session whose output goes to `log` and which gets SIGTERM if we are killed.
 
     To be called from the main thread: the kernel binds the signal to the thread that forked.
@@ -65,8 +71,14 @@ def start_child(command: Sequence[str], *, env: Mapping[str, str], cwd: Path, lo
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         return subprocess.Popen(
-            list(command), env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-            start_new_session=True, preexec_fn=_die_with_parent,
+            list(command),
+            env=dict(env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
         )
 
 

@@ -98,12 +98,13 @@ class Services:
             self._pin.write_text(self._mark())
 
     def stop(self, *, is_forced: bool = False) -> bool:
-        """Takes the pin away and stops the services, unless a running command holds them; tells whether they stopped."""
+        """Unpins and stops the services unless a running command holds them; tells whether they stopped."""
         with self._locked():
             self._pin.unlink(missing_ok=True)
             live = self._live_leases()
             if live and not is_forced:
-                say(f"still used by process {', '.join(path.name.partition('.')[0] for path in live)}; they will be stopped with it.")
+                pids = ", ".join(path.name.partition(".")[0] for path in live)
+                say(f"still used by process {pids}; they will be stopped with it.")
                 return False
             self._stop()
             return True
@@ -123,5 +124,7 @@ class Services:
             else:
                 state = "running" if part.pid() is not None and part.is_ready() else "stopped"
                 lines.append(f"{name}: {state} ({part.folder})")
-        lines.append(f"pinned: {'yes' if self._is_pinned() else 'no'}; commands that use them: {len(self._live_leases())}")
+        lines.append(
+            f"pinned: {'yes' if self._is_pinned() else 'no'}; used by {len(self._live_leases())} commands"
+        )
         return lines

@@ -17,7 +17,9 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 
 def _share_of(folder: Path) -> Path | None:
     try:
-        answer = subprocess.run([folder / "pg_config", "--sharedir"], capture_output=True, text=True, check=True)
+        answer = subprocess.run(
+            [folder / "pg_config", "--sharedir"], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         # Debian puts pg_config in a package of its own; its layout is fixed.
         return Path("/usr/share/postgresql") / folder.parent.name
@@ -35,7 +37,9 @@ def postgres_find() -> Path | None:
         candidates.append(Path(on_path).resolve().parent)
     for folder in candidates:
         share = _share_of(folder)
-        has_all = all((folder / name).exists() for name in ("initdb", "pg_ctl", "postgres", "psql", "pg_isready"))
+        has_all = all(
+            (folder / name).exists() for name in ("initdb", "pg_ctl", "postgres", "psql", "pg_isready")
+        )
         if has_all and share is not None and (share / "extension" / "postgis.control").exists():
             return folder
     return None
@@ -53,11 +57,19 @@ def _os_release() -> dict[str, str]:
 def postgis_package() -> str:
     """Name of the package that brings PostgreSQL with PostGIS on this system."""
     release = _os_release()
-    known = {("debian", "11"): 13, ("debian", "12"): 15, ("debian", "13"): 17,
-             ("ubuntu", "22.04"): 14, ("ubuntu", "24.04"): 16, ("ubuntu", "26.04"): 18}
+    known = {
+        ("debian", "11"): 13,
+        ("debian", "12"): 15,
+        ("debian", "13"): 17,
+        ("ubuntu", "22.04"): 14,
+        ("ubuntu", "24.04"): 16,
+        ("ubuntu", "26.04"): 18,
+    }
     version = known.get((release.get("ID", ""), release.get("VERSION_ID", "")))
     if version is None and shutil.which("apt-cache"):
-        answer = subprocess.run(["apt-cache", "pkgnames", "postgresql-"], capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            ["apt-cache", "pkgnames", "postgresql-"], capture_output=True, text=True, check=False
+        )
         found = re.findall(r"^postgresql-(\d+)-postgis-3$", answer.stdout, re.MULTILINE)
         version = max(map(int, found), default=None)
     return f"postgresql-{version}-postgis-3" if version else "PostgreSQL (13 or newer) with PostGIS 3"
@@ -81,7 +93,12 @@ def apt_install(package: str) -> None:
     subprocess.run(["apt-get", *options, "update"], env=env, capture_output=True, check=False)
     answer = subprocess.run(
         ["apt-get", *options, "install", "-y", "--no-install-recommends", package],
-        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if answer.returncode:
         tail = "\n".join(answer.stdout.splitlines()[-8:])
@@ -106,7 +123,9 @@ def postgres_ensure() -> Path:
     apt_install(package)
     folder = postgres_find()
     if folder is None:
-        raise SetupError(f"{package} was installed, but no PostGIS was found under {POSTGRES_ROOT}.", status=1)
+        raise SetupError(
+            f"{package} was installed, but no PostGIS was found under {POSTGRES_ROOT}.", status=1
+        )
     return folder
 
 
@@ -125,5 +144,7 @@ def chromium_ensure() -> str | None:
         apt_install("chromium")
         path = chromium_find()
     if path is None:
-        say("Chromium is missing: browser tests will be skipped. To run them: apt-get install chromium (as root).")
+        say(
+            "Chromium is missing: browser tests will be skipped. To run them, as root: apt-get install chromium"
+        )
     return path
