@@ -129,6 +129,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "rsure_web.failures.UserErrorMiddleware",
 ]
 
 ROOT_URLCONF = "rsure_web.urls"
@@ -145,7 +146,9 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "rsure_web.security.csp_nonce",
+                "rsure_web.presentation.page",
             ],
+            "builtins": ["rsure_web.presentation"],
         },
     },
 ]

@@ -1,0 +1,108 @@
+// What a page says to the map, in <script type="application/json" id="…">. templates/components/README.md
+// documents every field for those who write pages.
+
+export type GeoStyle = "mask" | "boxes" | "candidates" | "reference" | "unseen" | "region" | "footprint";
+
+export interface LayerConfig {
+  id: string;
+  name: string;
+  /** "Results" or "Imagery": the headings of the layer list. */
+  group?: string;
+  detail?: string;
+  kind: "tiles" | "geojson" | "image";
+  /** tiles: …/{z}/{x}/{y}.png; geojson: address of a FeatureCollection; image: address of a picture. */
+  url?: string;
+  /** geojson given in the page itself. */
+  data?: GeoJSON.GeoJsonObject;
+  style?: GeoStyle;
+  /** geo: [west, south, east, north] in degrees; image: [left, top, right, bottom] in pixels. */
+  bounds?: [number, number, number, number];
+  /** Largest zoom that has tiles of its own; above it Leaflet enlarges them, crisp. */
+  max_native_zoom?: number;
+  min_zoom?: number;
+  opacity?: number;
+  visible?: boolean;
+  attribution?: string;
+}
+
+export interface GridConfig {
+  /** "EPSG:32618"; shown in the read-out. */
+  epsg: string | null;
+  /** PROJ string of that CRS, from pyproj; null where the CRS has none: no native coordinates then. */
+  proj4: string | null;
+  /** Affine (a, b, c, d, e, f): x = a·col + b·row + c, y = d·col + e·row + f. */
+  transform: [number, number, number, number, number, number] | null;
+  size_px: [number, number];
+  gsd_m: number | null;
+}
+
+export interface MapConfig {
+  /** geo: EPSG:3857 map in lon/lat; image: pixels of one picture without a CRS, row 0 on top. */
+  crs: "geo" | "image";
+  /** image only: width, height. */
+  size_px?: [number, number];
+  /** Where to look first; geo: [west, south, east, north], image: pixels. West > east crosses 180°. */
+  bounds?: [number, number, number, number] | null;
+  /** Address of the land outline; absent: none. */
+  land?: string | null;
+  graticule?: boolean;
+  layers: LayerConfig[];
+  grid?: GridConfig | null;
+  /** CSS selector of the field that receives the drawn region as a GeoJSON geometry. */
+  draw?: string | null;
+  /** Ids of two layers compared left | right. */
+  swipe?: [string, string] | null;
+}
+
+export type Bounds = [[number, number], [number, number]];
+
+/** Largest zoom at which one picture pixel is one screen pixel; at zoom 0 the picture fits in 256 px. */
+export function imageMaxZoom(size: [number, number]): number {
+  return Math.max(0, Math.ceil(Math.log2(Math.max(size[0], size[1], 1) / 256)));
+}
+
+/** Leaflet's [[south, west], [north, east]]; a box over the antimeridian goes on beyond 180°. */
+export function toLeaflet(bounds: [number, number, number, number], crs: "geo" | "image"): Bounds {
+  const [left, a, right, b] = bounds;
+  if (crs === "image") {
+    return [
+      [a, left],
+      [b, right],
+    ];
+  }
+  const east = left > right ? right + 360 : right;
+  return [
+    [a, left],
+    [b, east],
+  ];
+}
+
+/** Longitude in [-180, 180). */
+export function wrapLon(lon: number): number {
+  return ((((lon + 180) % 360) + 360) % 360) - 180;
+}
+
+/** Column and row under native coordinates, or null outside the grid or where the grid is degenerate. */
+export function toPixel(grid: GridConfig, x: number, y: number): [number, number] | null {
+  if (!grid.transform) return null;
+  const [a, b, c, d, e, f] = grid.transform;
+  const det = a * e - b * d;
+  if (det === 0) return null;
+  const col = Math.floor((e * (x - c) - b * (y - f)) / det);
+  const row = Math.floor((a * (y - f) - d * (x - c)) / det);
+  return col >= 0 && row >= 0 && col < grid.size_px[0] && row < grid.size_px[1] ? [col, row] : null;
+}
+
+/** Step of the graticule in degrees for a span of degrees: 4 to 10 lines over the map. */
+export function graticuleStep(span: number): number {
+  const steps = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
+  return steps.find((step) => span / step >= 4) ?? 0.001;
+}
+
+/** "7.5° W"; decimals follow the step. */
+export function degrees(value: number, step: number, axis: "lon" | "lat"): string {
+  const number = axis === "lon" ? wrapLon(value) : value;
+  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const sign = number === 0 ? "" : axis === "lon" ? (number < 0 ? " W" : " E") : number < 0 ? " S" : " N";
+  return `${Math.abs(number).toFixed(decimals)}°${sign}`;
+}

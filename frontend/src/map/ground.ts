@@ -1,0 +1,55 @@
+// The ground under imagery: land outline (Natural Earth 1:110m, public domain, shipped) and graticule.
+// No map service is asked.
+import * as L from "leaflet";
+import { degrees, graticuleStep } from "./config";
+
+export async function landOutline(map: L.Map, url: string): Promise<void> {
+  const response = await fetch(url);
+  if (!response.ok) return;
+  const pane = map.createPane("land");
+  pane.classList.add("pane-ground");
+  L.geoJSON((await response.json()) as GeoJSON.GeoJsonObject, {
+    pane: "land",
+    interactive: false,
+    style: { className: "land", stroke: true, fill: true },
+    attribution: "Land: Natural Earth",
+  }).addTo(map);
+}
+
+export function graticule(map: L.Map): void {
+  map.createPane("graticule").classList.add("pane-ground");
+  const group = L.layerGroup().addTo(map);
+  const draw = (): void => {
+    group.clearLayers();
+    const bounds = map.getBounds();
+    const step = graticuleStep(Math.max(bounds.getEast() - bounds.getWest(), bounds.getNorth() - bounds.getSouth()));
+    const [south, north] = [Math.max(-85, bounds.getSouth()), Math.min(85, bounds.getNorth())];
+    const line = (points: [number, number][]): void => {
+      L.polyline(points, { pane: "graticule", className: "graticule", interactive: false }).addTo(group);
+    };
+    const label = (at: [number, number], text: string, side: string): void => {
+      L.marker(at, {
+        interactive: false,
+        keyboard: false,
+        pane: "graticule",
+        icon: L.divIcon({ className: `graticule-label ${side}`, html: text, iconSize: [0, 0] }),
+      }).addTo(group);
+    };
+    for (let k = Math.ceil(bounds.getWest() / step); k * step <= bounds.getEast(); k += 1) {
+      line([
+        [south, k * step],
+        [north, k * step],
+      ]);
+      label([north, k * step], degrees(k * step, step, "lon"), "top");
+    }
+    for (let k = Math.ceil(south / step); k * step <= north; k += 1) {
+      line([
+        [k * step, bounds.getWest()],
+        [k * step, bounds.getEast()],
+      ]);
+      label([k * step, bounds.getWest()], degrees(k * step, step, "lat"), "left");
+    }
+  };
+  map.on("moveend resize", draw);
+  draw();
+}

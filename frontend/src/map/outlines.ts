@@ -1,0 +1,81 @@
+// Vector overlays with a double stroke: a dark halo under a light core is legible on any ground,
+// by day and by night (mock principle 7). Styles are CSS classes (css/map.css), so that forced
+// colours and printing work; Leaflet's own stroke attributes are switched off.
+import * as L from "leaflet";
+import type { GeoStyle, LayerConfig } from "./config";
+
+interface Properties {
+  label?: string | number;
+  title?: string;
+  href?: string;
+  is_selected?: boolean;
+}
+
+const FILLED = new Set<GeoStyle>(["mask", "unseen"]);
+
+export class Outlines {
+  constructor(private readonly map: L.Map) {}
+
+  layer(config: LayerConfig, crs: "geo" | "image"): L.FeatureGroup {
+    const group = L.featureGroup();
+    const style = config.style ?? "mask";
+    const fill = (data: GeoJSON.GeoJsonObject): void => {
+      group.clearLayers();
+      this.draw(group, data, style, crs);
+      group.fire("filled");
+    };
+    if (config.data) fill(config.data);
+    else if (config.url) {
+      void fetch(config.url, { credentials: "same-origin" })
+        .then((response) => (response.ok ? response.json() : Promise.reject(new Error(String(response.status)))))
+        .then(fill)
+        .catch(() => group.fire("tileerror"));
+    }
+    return group;
+  }
+
+  /** Opacity of a whole overlay: on each path, since all vector layers share one SVG pane. */
+  setOpacity(layer: L.Layer, opacity: number): void {
+    const set = (): void => {
+      (layer as L.FeatureGroup).eachLayer((part) =>
+        (part as L.GeoJSON).eachLayer?.((path) => {
+          const node = (path as L.Path).getElement?.() as SVGElement | undefined;
+          node?.setAttribute("opacity", String(opacity));
+        }),
+      );
+    };
+    set();
+    layer.off("filled add").on("filled add", () => window.requestAnimationFrame(set));
+  }
+
+  private draw(group: L.FeatureGroup, data: GeoJSON.GeoJsonObject, style: GeoStyle, crs: "geo" | "image"): void {
+    // picture coordinates are [column, row]; lat is the row
+    const coordsToLatLng = (coords: [number, number] | [number, number, number]): L.LatLng => L.latLng(coords[1], coords[0]);
+    const common = { coordsToLatLng, interactive: false } as L.GeoJSONOptions;
+    const path = (className: string): L.PolylineOptions => ({ className, stroke: true, weight: 1, fill: false, smoothFactor: crs === "image" ? 0 : 0.5 });
+    if (FILLED.has(style)) {
+      group.addLayer(L.geoJSON(data, { ...common, style: { ...path(`geo-fill geo-fill-${style}`), stroke: false, fill: true } }));
+    }
+    group.addLayer(L.geoJSON(data, { ...common, style: path("geo-halo"), pointToLayer: (_, at) => L.circleMarker(at, { radius: 6 }) }));
+    group.addLayer(
+      L.geoJSON(data, {
+        ...common,
+        interactive: true,
+        style: (feature) => path(`geo-core ${style}${(feature?.properties as Properties | null)?.is_selected ? " sel" : ""}`),
+        pointToLayer: (_, at) => L.circleMarker(at, { radius: 6 }),
+        onEachFeature: (feature, layer) => this.describe((feature.properties ?? {}) as Properties, layer),
+      }),
+    );
+  }
+
+  private describe(properties: Properties, layer: L.Layer): void {
+    const text = properties.title ?? (properties.label === undefined ? null : String(properties.label));
+    if (text) {
+      const node = document.createElement("span");
+      node.textContent = text; // never HTML: names in files are data
+      layer.bindTooltip(node, { sticky: true, className: "geo-tip" });
+    }
+    const { href } = properties;
+    if (href?.startsWith("/")) layer.on("click", () => window.location.assign(href));
+  }
+}

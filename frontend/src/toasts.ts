@@ -1,0 +1,81 @@
+// Toasts. Two doors: Django messages rendered into #toasts at page load, and the response header
+//   HX-Trigger: {"toast": {"text": "14 -> 12 fields", "undo_url": "/…/undo/", "level": "info"}}
+// Undo posts to `undo_url`; Ctrl+Z presses the newest undo. A toast with an undo stays until it is
+// closed (WCAG 2.2.1), others go after 8 s unless the pointer or the focus is on them.
+import type htmxType from "htmx.org";
+
+export interface Toast {
+  text: string;
+  undo_url?: string;
+  undo_label?: string;
+  level?: "info" | "warn" | "block";
+}
+
+const STAY_MS = 8000;
+
+function button(className: string, ...content: (string | Node)[]): HTMLButtonElement {
+  const element = document.createElement("button");
+  element.type = "button";
+  element.className = className;
+  element.append(...content);
+  return element;
+}
+
+function arm(element: HTMLElement): void {
+  const hasUndo = element.querySelector("[data-undo]") !== null;
+  element.querySelector("[data-toast-close]")?.addEventListener("click", () => element.remove());
+  if (hasUndo) return;
+  let timer = window.setTimeout(() => element.remove(), STAY_MS);
+  const hold = (): void => window.clearTimeout(timer);
+  const go = (): void => {
+    timer = window.setTimeout(() => element.remove(), STAY_MS);
+  };
+  element.addEventListener("pointerenter", hold);
+  element.addEventListener("focusin", hold);
+  element.addEventListener("pointerleave", go);
+  element.addEventListener("focusout", go);
+}
+
+export function show(toast: Toast, htmx: typeof htmxType): void {
+  const region = document.querySelector<HTMLElement>("#toasts");
+  if (!region) return;
+  // only one undo at a time is offered: the newest
+  region.querySelectorAll(".toast [data-undo]").forEach((old) => old.closest(".toast")?.remove());
+  const element = document.createElement("div");
+  element.className = `toast ${toast.level ?? "info"}`;
+  const text = document.createElement("span");
+  text.textContent = toast.text;
+  element.append(text);
+  if (toast.undo_url) {
+    const sign = document.createElement("kbd");
+    sign.textContent = "Ctrl Z";
+    const undo = button("btn sm", `${toast.undo_label ?? "Undo"} `, sign);
+    undo.dataset.undo = toast.undo_url;
+    undo.dataset.key = "ctrl+z";
+    undo.dataset.keyName = "undo";
+    undo.dataset.keyLabel = "Undo";
+    undo.addEventListener("click", () => {
+      undo.disabled = true;
+      void htmx.ajax("post", toast.undo_url ?? "", { source: document.body, target: document.body, swap: "none" }).then(() => {
+        element.remove();
+        document.body.dispatchEvent(new CustomEvent("rsure:changed", { bubbles: true }));
+      });
+    });
+    element.append(undo);
+  }
+  const close = button("btn sm ic", "×");
+  close.setAttribute("aria-label", "Close");
+  close.dataset.toastClose = "";
+  element.append(close);
+  region.append(element);
+  arm(element);
+}
+
+export function install(htmx: typeof htmxType): void {
+  document.querySelectorAll<HTMLElement>("#toasts .toast").forEach(arm);
+  document.addEventListener("toast", (event) => show((event as CustomEvent<Toast>).detail, htmx));
+  // a request that never reached the server
+  document.addEventListener("htmx:sendError", () =>
+    show({ text: "The server did not answer. Nothing was changed; try again.", level: "warn" }, htmx),
+  );
+}

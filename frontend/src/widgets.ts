@@ -1,0 +1,90 @@
+// Small behaviours in markup, delegated from the document so that morphed content works at once.
+//   tabs:      [role=tablist] > [role=tab][aria-controls=id]; arrows, Home, End
+//   toggle:    <button data-toggle="id" aria-expanded="false"> shows and hides #id
+//   drawer:    the same, with the class "drawer" on #id (narrow screens)
+//   copy:      <button data-copy="text">
+//   dialog:    <button data-dialog="id"> opens <dialog id>; [data-close] closes it
+//   fill:      <button data-fill="#field" data-value="text"> writes into a field (suggestions)
+//   autosubmit:<select data-autosubmit> sends its form on change
+//   range:     <input type=range data-output="id" data-unit="%"> writes its value into #id
+
+function selectTab(tab: HTMLElement, focus: boolean): void {
+  const list = tab.closest("[role=tablist]");
+  if (!list) return;
+  for (const other of list.querySelectorAll<HTMLElement>("[role=tab]")) {
+    const isChosen = other === tab;
+    other.setAttribute("aria-selected", String(isChosen));
+    other.tabIndex = isChosen ? 0 : -1;
+    const panel = document.getElementById(other.getAttribute("aria-controls") ?? "");
+    if (panel) panel.hidden = !isChosen;
+  }
+  if (focus) tab.focus();
+  tab.dispatchEvent(new CustomEvent("rsure:tab", { bubbles: true }));
+}
+
+function onClick(event: MouseEvent): void {
+  if (!(event.target instanceof Element)) return;
+  const target = event.target;
+  const tab = target.closest<HTMLElement>("[role=tab][aria-controls]");
+  if (tab) selectTab(tab, false);
+  const toggle = target.closest<HTMLElement>("[data-toggle]");
+  if (toggle) {
+    const panel = document.getElementById(toggle.dataset.toggle ?? "");
+    if (panel) {
+      const willShow = panel.classList.contains("drawer") ? !panel.classList.contains("is-open") : panel.hidden;
+      if (panel.classList.contains("drawer")) panel.classList.toggle("is-open", willShow);
+      else panel.hidden = !willShow;
+      toggle.setAttribute("aria-expanded", String(willShow));
+    }
+  }
+  const copy = target.closest<HTMLElement>("[data-copy]");
+  if (copy) {
+    void navigator.clipboard.writeText(copy.dataset.copy ?? "").then(() =>
+      document.dispatchEvent(new CustomEvent("toast", { detail: { text: "Copied." } })),
+    );
+  }
+  const open = target.closest<HTMLElement>("[data-dialog]");
+  if (open) {
+    const dialog = document.getElementById(open.dataset.dialog ?? "");
+    if (dialog instanceof HTMLDialogElement && !dialog.open) dialog.showModal();
+  }
+  if (target.closest("[data-close]")) target.closest("dialog")?.close();
+  const fill = target.closest<HTMLElement>("[data-fill]");
+  if (fill) {
+    const field = document.querySelector<HTMLInputElement | HTMLTextAreaElement>(fill.dataset.fill ?? "");
+    if (field) {
+      field.value = fill.dataset.value ?? "";
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      field.focus();
+    }
+  }
+}
+
+function onKeydown(event: KeyboardEvent): void {
+  const tab = event.target instanceof Element ? event.target.closest<HTMLElement>("[role=tab]") : null;
+  if (!tab) return;
+  const tabs = [...(tab.closest("[role=tablist]")?.querySelectorAll<HTMLElement>("[role=tab]") ?? [])];
+  const at = tabs.indexOf(tab);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  const next = tabs[(to + tabs.length) % tabs.length];
+  if (next) selectTab(next, true);
+}
+
+function onInput(event: Event): void {
+  const field = event.target;
+  if (!(field instanceof HTMLInputElement) || field.type !== "range") return;
+  const output = document.getElementById(field.dataset.output ?? "");
+  if (output) output.textContent = `${field.value}${field.dataset.unit ? ` ${field.dataset.unit}` : ""}`;
+}
+
+export function install(): void {
+  document.addEventListener("click", onClick);
+  document.addEventListener("keydown", onKeydown);
+  document.addEventListener("input", onInput);
+  document.addEventListener("change", (event) => {
+    const field = event.target;
+    if (field instanceof HTMLElement && field.matches("[data-autosubmit]")) field.closest("form")?.requestSubmit();
+  });
+}

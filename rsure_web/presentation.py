@@ -1,0 +1,367 @@
+"""How values look on the page: words, icons and numbers. Filters and tags are built in to every template.
+
+One rule runs through all: a number never claims more than it is. A probability is never rounded to 0 or 1,
+what is not finite is shown as missing, and a missing value is a dash and not a zero.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+register = template.Library()
+
+MINUS, DASH, THIN = "\N{MINUS SIGN}", "\N{EN DASH}", "\N{NARROW NO-BREAK SPACE}"
+
+# value -> (CSS kind, word, icon): icon, word and colour, always all three
+DECISIONS = {
+    "accept": ("accept", "Accepted", ""),
+    "request_evidence": ("ask", "Evidence asked", "q"),
+    "reject": ("reject", "Rejected", "x"),
+}
+VERDICTS = {
+    "accept": ("right", "Right", "check"),
+    "reject": ("wrong", "Wrong", "x"),
+    "unsure": ("unsure", "Unsure", "q"),
+}
+OUTCOMES = {
+    "passed": ("pass", "Passed", "check"),
+    "failed": ("fail", "Failed", "x"),
+    "inconclusive": ("open", "Inconclusive", "q"),
+    "not_applicable": ("na", "Not applicable", "dash"),
+    "errored": ("err", "Errored", "warn"),
+}
+LIGHTS = {"ok": ("ok", "Good", "check"), "warn": ("warn", "Check", "warn"), "block": ("block", "Fix", "block")}
+# failures first, passes last
+OUTCOME_ORDER = ("errored", "failed", "inconclusive", "passed", "not_applicable")
+
+
+def _field(thing: Any, name: str) -> Any:
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+
+@register.simple_tag
+def icon(name: str, size: str = "") -> SafeString:
+    """`{% icon "chip" %}` or `{% icon "chip" "s" %}`: decoration beside a word, so hidden from readers."""
+    return format_html('<svg class="i {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', size, icons_url(), name)
+
+
+def icons_url() -> str:
+    return static("build/icons.svg")
+
+
+@register.filter
+def decision_kind(value: str) -> str:
+    return DECISIONS[value][0]
+
+
+@register.filter
+def decision_word(value: str) -> str:
+    return DECISIONS[value][1]
+
+
+@register.filter
+def decision_icon(value: str) -> str:
+    return DECISIONS[value][2]
+
+
+@register.filter
+def verdict_kind(value: str | None) -> str:
+    return VERDICTS[value][0] if value else "none"
+
+
+@register.filter
+def verdict_word(value: str | None) -> str:
+    return VERDICTS[value][1] if value else "No person yet"
+
+
+@register.filter
+def verdict_icon(value: str | None) -> str:
+    return VERDICTS[value][2] if value else ""
+
+
+@register.filter
+def outcome_kind(value: str) -> str:
+    return OUTCOMES[value][0]
+
+
+@register.filter
+def outcome_word(value: str) -> str:
+    return OUTCOMES[value][1]
+
+
+@register.filter
+def outcome_icon(value: str) -> str:
+    return OUTCOMES[value][2]
+
+
+@register.filter
+def light_word(value: str) -> str:
+    return LIGHTS[value][1]
+
+
+@register.filter
+def light_icon(value: str) -> str:
+    return LIGHTS[value][2]
+
+
+@register.filter
+def failures_first(checks: Sequence[Any]) -> list[Any]:
+    """Check results, what failed on top, blocking before warning; the order within is kept."""
+
+    def place(check: Any) -> tuple[int, int]:
+        return OUTCOME_ORDER.index(_field(check, "outcome")), 0 if _field(check, "severity") == "block" else 1
+
+    return sorted(checks, key=place)
+
+
+@register.filter
+def outcome_counts(checks: Sequence[Any]) -> list[dict[str, Any]]:
+    """[{outcome, n}] of what occurs, failures first."""
+    outcomes = [_field(check, "outcome") for check in checks]
+    return [{"outcome": name, "n": outcomes.count(name)} for name in OUTCOME_ORDER if name in outcomes]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def format_number(value: Any, digits: int | None = None) -> str:
+    """A number for the page: grouped thousands, true minus; floats to `digits` decimals or 4 significant figures."""
+    if value is None or not _is_number(value) or not math.isfinite(value):
+        return DASH
+    if digits is not None:
+        text = f"{value:,.{digits}f}"
+    elif isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
+        text = f"{int(value):,}"
+    else:
+        magnitude = math.floor(math.log10(abs(value)))
+        if magnitude < -4 or magnitude >= 9:
+            text = f"{value:.3e}"
+        else:
+            text = f"{value:,.{max(0, 3 - magnitude)}f}"
+    # "-0.00" is a rounded nothing, not a negative number
+    if text.startswith("-") and not any(sign in "123456789" for sign in text):
+        text = text[1:]
+    return text.replace("-", MINUS)
+
+
+@register.filter
+def number(value: Any, digits: int | None = None) -> str:
+    return format_number(value, digits)
+
+
+@register.filter
+def share(value: Any) -> str:
+    """A fraction as per cent with 3 significant figures: 0.0956 -> 9.56 %. Never rounded to 0 or 100."""
+    if value is None or not _is_number(value) or not math.isfinite(value):
+        return DASH
+    percent = value * 100
+    if 0 < percent < 0.01:
+        return f"<{THIN}0.01{THIN}%"
+    if 99.99 < percent < 100:
+        return f">{THIN}99.99{THIN}%"
+    digits = 2 if abs(percent) < 10 or percent > 99.9 else 1
+    text = f"{percent:.{digits}f}"
+    return text.rstrip("0").rstrip(".").replace("-", MINUS) + f"{THIN}%"
+
+
+@register.filter
+def probability(value: Any) -> str:
+    """.86 with two places; never .00 or 1.00."""
+    if value is None or not _is_number(value) or not math.isfinite(value):
+        return DASH
+    if value < 0.01:
+        return "<.01"
+    if value > 0.99:
+        return ">.99"
+    return f"{value:.2f}"[1:]
+
+
+@register.filter
+def r_hat(value: Any) -> str:
+    return format_number(value, 2)
+
+
+@register.filter
+def seconds(value: Any) -> str:
+    """0.0123 -> 12 ms; 3.21 -> 3.2 s; 95 -> 1 min 35 s."""
+    if value is None or not _is_number(value) or not math.isfinite(value):
+        return DASH
+    if value < 0.9995:
+        return f"{value * 1000:.0f}{THIN}ms"
+    if value < 60:
+        return f"{value:.1f}{THIN}s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes}{THIN}min {rest}{THIN}s"
+    return f"{minutes // 60}{THIN}h {minutes % 60}{THIN}min"
+
+
+@register.filter
+def size(value: Any) -> str:
+    """Bytes in binary-free units: 7,812 -> 7.8 kB."""
+    if value is None or not _is_number(value):
+        return DASH
+    amount = float(value)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            return f"{amount:.0f}{THIN}{unit}" if unit == "B" else f"{amount:.1f}{THIN}{unit}"
+        amount /= 1000
+    raise AssertionError("unreachable")
+
+
+@register.filter
+def unit(value: Any) -> str:
+    """Unit as written on the page; the dimensionless `1` is not shown."""
+    if not value or value == "1":
+        return ""
+    return {"m2": "m²", "km2": "km²", "ha": "ha", "deg": "°", "degC": "°C", "percent": "%"}.get(str(value), str(value))
+
+
+@register.filter
+def utc(value: Any) -> str:
+    """A time as 2026-11-30 14:02 UTC; takes aware datetimes and ISO text."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+    if not isinstance(value, datetime):
+        return DASH
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@register.filter
+def words(value: Any) -> str:
+    """snake_case as words: object_counting -> object counting."""
+    return str(value).replace("_", " ")
+
+
+def _text(value: Any) -> str:
+    """One evidence value as text; long sequences are cut and say so."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if _is_number(value):
+        return format_number(value)
+    if isinstance(value, str):
+        return value if value else "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{words(name)} {_text(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, Sequence):
+        shown = ", ".join(_text(part) for part in value[:8])
+        return f"{shown} … {len(value):,} in all" if len(value) > 8 else shown or "none"
+    return str(value)
+
+
+@register.filter
+def as_text(value: Any) -> str:
+    return _text(value)
+
+
+@register.filter
+def evidence_rows(part: Any) -> list[dict[str, Any]]:
+    """[{name, text, is_missing}] of one part of the evidence: a mapping or a pydantic model, extras included."""
+    data = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part or {})
+    return [{"name": words(name), "text": _text(value), "is_missing": value is None} for name, value in data.items()]
+
+
+@register.filter
+def pretty_json(value: Any) -> str:
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def map_json(config: Any) -> SafeString:
+    """The map's configuration inside a script element: `<`, `>` and `&` are escaped as JSON, so it cannot be left."""
+    text = json.dumps(config, ensure_ascii=False, default=str, allow_nan=False)
+    return mark_safe(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))  # noqa: S308
+
+
+@register.inclusion_tag("components/prior_bar.html")
+def prior_bar(prior: Any, parent: float | None = None, low: float = 0.0) -> dict[str, Any]:
+    """A prior as a bar from `low` to 1: interval, point and, dashed, the parent it leans on.
+
+    `prior` has r_hat, interval and n (a PriorView or a mapping). Fewer than 20 labelled outcomes are drawn hollow.
+    """
+
+    def x(value: float) -> float:
+        return round(min(1.0, max(0.0, (value - low) / (1 - low))) * 100, 2)
+
+    r, (left, right), n = _field(prior, "r_hat"), _field(prior, "interval"), _field(prior, "n")
+    return {
+        "x": x(r), "left": x(left), "width": round(max(0.5, x(right) - x(left)), 2), "parent": None if parent is None else x(parent),
+        "is_thin": n < 20, "r_hat": r, "interval": (left, right), "n": n,
+    }
+
+
+@register.inclusion_tag("components/meter.html")
+def meter(value: float, maximum: float = 1.0, label: str = "", kind: str = "") -> dict[str, Any]:
+    """A progress or share bar; `label` names it for readers, `kind` is "quiet" or "thin" or both."""
+    part = 0.0 if maximum <= 0 else min(1.0, max(0.0, value / maximum))
+    return {"percent": round(part * 100, 1), "label": label, "kind": kind}
+
+
+@register.inclusion_tag("components/gate.html")
+def gate(p: float | None, reject_at: float, accept_at: float) -> dict[str, Any]:
+    """Where p_correct lies against the two limits of the policy."""
+    return {"p": p, "reject_at": reject_at, "accept_at": accept_at, "x": None if p is None else round(p * 100, 1),
+            "rx": round(reject_at * 100, 1), "ax": round(accept_at * 100, 1),
+            "mid": round((accept_at - reject_at) * 100, 1), "rest": round((1 - accept_at) * 100, 1)}
+
+
+@register.filter
+def contribution(value: Any) -> str:
+    """A signed weight: +0.21 or −0.09."""
+    text = format_number(value, 2)
+    return text if text in (DASH,) or text.startswith(MINUS) else f"+{text}"
+
+
+# (title, url name, path prefix): shown when the address exists
+NAV = (
+    ("Home", "home", "/"),
+    ("Runs", "run_list", "/runs/"),
+    ("Review", "review_list", "/review/"),
+    ("Imagery", "scene_list", "/imagery/"),
+    ("Priors", "prior_table", "/priors/"),
+)
+
+
+@lru_cache
+def _nav() -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for title, name, prefix in NAV:
+        try:
+            found.append((title, reverse(name), prefix))
+        except NoReverseMatch:
+            continue
+    return tuple(found)
+
+
+def page(request: HttpRequest) -> dict[str, Any]:
+    """Context processor of base.html: theme, navigation, icons."""
+    theme = request.COOKIES.get("rsure_theme", "")
+    path = request.path
+    return {
+        "theme": theme if theme in ("light", "dark") else "",
+        "icons_url": icons_url(),
+        "nav": [
+            {"title": title, "url": url, "is_current": path == url if prefix == "/" else path.startswith(prefix)}
+            for title, url, prefix in _nav()
+        ],
+    }
