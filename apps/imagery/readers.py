@@ -1,0 +1,258 @@
+"""Reading rasters: the only place that opens a stored scene.
+
+``open_scene(info, path)`` gives a ``SceneReader`` (the RasterReader port of ``apps.core.ports``). ``path`` is
+the scene's COG as ingest wrote it, or any plain raster whose bytes fit ``info``. ``open_raster(path)`` opens
+one file with its driver pinned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from rasterio.enums import MaskFlags, Resampling
+from rasterio.errors import RasterioError
+from rasterio.windows import Window as RasterioWindow
+
+from apps.core.errors import FaultError, UserError
+from apps.core.geo.bands import Band
+from apps.core.geo.grid import Grid
+from apps.core.geo.raster import MaskedRaster, valid_mask
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import Window
+from apps.imagery.formats import TIFF, sniff
+
+# Nothing beside the file is looked at (sidecar .ovr, .aux.xml, .msk), and nothing is fetched.
+GDAL_OPTIONS: dict[str, Any] = {
+    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": ".none",
+    "GDAL_PAM_ENABLED": False,
+    "GDAL_CACHEMAX": 256,
+    "GDAL_MAX_DATASET_POOL_SIZE": 64,
+}
+# Bands read at once while looking for pixels whose bands all equal the fill value.
+_FILL_GROUP = 8
+
+
+def open_raster(path: Path) -> Any:
+    """A rasterio dataset of ``path``, its driver pinned by the first bytes. UserError UNREADABLE where it
+    cannot be opened."""
+    kind = sniff(path)
+    if kind is None:
+        raise UserError(
+            "UNREADABLE",
+            "The raster cannot be read.",
+            "Its first bytes are of no raster format known here.",
+            "Ingest the scene again.",
+        )
+    try:
+        with rasterio.Env(**GDAL_OPTIONS):
+            return rasterio.open(path, driver=kind.driver)
+    except RasterioError as error:
+        raise UserError(
+            "UNREADABLE",
+            "The raster cannot be opened.",
+            f"It looks like {kind.name}, but it is broken or cut off.",
+            "Ingest the scene again.",
+        ) from error
+
+
+class SceneReader:
+    """Reads one scene in windows (RasterReader). Thread-safe: each thread gets a dataset of its own, opened
+    once.
+
+    In what ``read`` returns with ``physical=True`` masked samples are NaN, so that a statistic that forgets
+    the mask shows it; with ``physical=False`` they keep their stored value.
+    """
+
+    def __init__(self, info: SceneInfo, path: Path):
+        self._info, self._path = info, path
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._opened: list[Any] = []
+        self._closed = False
+        self._bands = {b.index: b for b in info.bands}
+        first = self._dataset()
+        if (first.width, first.height) != (info.grid.width, info.grid.height) or first.count < max(
+            self._bands, default=1
+        ):
+            self.close()
+            raise FaultError(
+                f"the stored raster is {first.width} × {first.height} × {first.count}, the scene says "
+                f"{info.grid.width} × {info.grid.height} × {len(info.bands)}"
+            )
+        self._block = max(first.block_shapes[0]) if first.driver == TIFF.driver else 1
+        self._alpha = next((b.index for b in info.bands if b.role == "alpha"), None)
+        flags = first.mask_flag_enums[0]
+        self._has_mask = (
+            MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags and MaskFlags.nodata not in flags
+        )
+
+    @property
+    def info(self) -> SceneInfo:
+        return self._info
+
+    def _dataset(self) -> Any:
+        held = getattr(self._local, "dataset", None)
+        if held is None or held.closed:
+            held = open_raster(self._path)
+            with self._lock:
+                if self._closed:
+                    held.close()
+                    raise FaultError("the reader is closed")
+                self._opened.append(held)
+            self._local.dataset = held
+        return held
+
+    def read(
+        self,
+        bands: Sequence[int],
+        window: Window | None = None,
+        out_shape: tuple[int, int] | None = None,
+        *,
+        physical: bool = True,
+    ) -> MaskedRaster:
+        """(bands, rows, columns) of the 1-based ``bands``, masked by the one nodata policy.
+
+        ``window`` is (column, row, width, height) in pixels and must lie inside the raster (ValueError
+        otherwise); ``out_shape`` (rows, columns) samples nearest pixels, from overviews where they exist, so
+        that each value is a stored one. ``physical`` applies scale and offset once: float32 for stored types
+        of up to 16 bits and float32, else float64.
+        """
+        if not bands:
+            raise ValueError("no bands asked")
+        missing = [b for b in bands if b not in self._bands]
+        if missing:
+            raise ValueError(f"the scene has no band {missing[0]}")
+        grid = self._info.grid
+        col, row, width, height = window if window is not None else (0, 0, grid.width, grid.height)
+        if (
+            col < 0
+            or row < 0
+            or width < 1
+            or height < 1
+            or col + width > grid.width
+            or row + height > grid.height
+        ):
+            raise ValueError(f"window {(col, row, width, height)} is not inside {grid.width} × {grid.height}")
+        shape = out_shape if out_shape is not None else (height, width)
+        part = grid.window(col, row, width, height)
+        if shape != (height, width):
+            a, b, c, d, e, f = part.transform
+            x, y = width / shape[1], height / shape[0]
+            part = Grid(
+                crs=grid.crs, transform=(a * x, b * y, c, d * x, e * y, f), width=shape[1], height=shape[0]
+            )
+        place = RasterioWindow(col, row, width, height)
+        chosen = tuple(self._bands[b] for b in bands)
+        dataset = self._dataset()
+        stored = self._stored(dataset, list(bands), place, shape)
+        alpha = self._stored(dataset, [self._alpha], place, shape)[0] if self._alpha is not None else None
+        if self._has_mask:
+            inner = dataset.read_masks(1, window=place, out_shape=shape, resampling=Resampling.nearest)
+            alpha = inner if alpha is None else np.minimum(alpha != 0, inner != 0)
+        valid = valid_mask(
+            stored, chosen, self._info.fill_rules, alpha, self._fill(dataset, stored, bands, place, shape)
+        )
+        if not physical:
+            return MaskedRaster(stored, valid, part, chosen, "DN")
+        return MaskedRaster(_physical(stored, valid, chosen), valid, part, chosen, _unit(chosen))
+
+    @staticmethod
+    def _stored(
+        dataset: Any, bands: list[int], place: RasterioWindow, shape: tuple[int, int]
+    ) -> NDArray[Any]:
+        try:
+            out: NDArray[Any] = dataset.read(
+                bands, window=place, out_shape=(len(bands), *shape), resampling=Resampling.nearest
+            )
+        except RasterioError as error:
+            raise UserError(
+                "UNREADABLE",
+                "Pixels of the scene cannot be read.",
+                "The stored raster is broken or cut off.",
+                "Ingest the scene again.",
+            ) from error
+        return out
+
+    def _fill(
+        self,
+        dataset: Any,
+        stored: NDArray[Any],
+        bands: Sequence[int],
+        place: RasterioWindow,
+        shape: tuple[int, int],
+    ) -> NDArray[np.bool_] | None:
+        """Pixels that an all_bands_equal rule masks, over *all* bands of the scene but alpha; None without
+        such a rule."""
+        rules = [r for r in self._info.fill_rules if r.kind == "all_bands_equal" and r.value is not None]
+        if not rules:
+            return None
+        others = [b for b in self._bands if b not in bands and b != self._alpha]
+        own = [i for i, b in enumerate(bands) if b != self._alpha]
+        fill = np.zeros(shape, dtype=bool)
+        for rule in rules:
+            here = (stored[own] == rule.value).all(axis=0) if own else np.ones(shape, dtype=bool)
+            for start in range(0, len(others), _FILL_GROUP):
+                if not here.any():  # most windows hold no fill: one band tells
+                    break
+                here &= (
+                    self._stored(dataset, others[start : start + _FILL_GROUP], place, shape) == rule.value
+                ).all(axis=0)
+            fill |= here
+        return fill
+
+    def windows(self, size: int = 1024) -> Iterator[Window]:
+        """Windows (column, row, width, height) that cover the raster once, aligned to its blocks; row by
+        row."""
+        step = max(self._block, size // self._block * self._block)
+        grid = self._info.grid
+        for row in range(0, grid.height, step):
+            for col in range(0, grid.width, step):
+                yield col, row, min(step, grid.width - col), min(step, grid.height - row)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for dataset in self._opened:
+                dataset.close()
+            self._opened.clear()
+
+    def __enter__(self) -> SceneReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _physical(stored: NDArray[Any], valid: NDArray[np.bool_], bands: Sequence[Band]) -> NDArray[Any]:
+    wide = stored.dtype.itemsize > 2 and stored.dtype != np.float32
+    out = np.empty(stored.shape, dtype=np.float64 if wide else np.float32)
+    for i, band in enumerate(bands):
+        if band.scale == 1.0 and band.offset == 0.0:
+            out[i] = stored[i]
+        else:
+            out[i] = stored[i].astype(np.float64) * band.scale + band.offset
+    out[~valid] = np.nan
+    return out
+
+
+def _unit(bands: Sequence[Band]) -> str:
+    units = {b.unit for b in bands}
+    return units.pop() if len(units) == 1 else "mixed"
+
+
+def open_scene(info: SceneInfo, path: Path | str) -> SceneReader:
+    """A reader of the scene that ``info`` describes, over the raster at ``path``.
+
+    Raises UserError UNREADABLE for a broken file, FaultError where size or band count contradict ``info``.
+    """
+    return SceneReader(info, Path(path))

@@ -1,0 +1,98 @@
+"""Writing rasters: cloud-optimised GeoTIFFs, of result layers and (from ingest) of scenes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+from rasterio.shutil import copy as rasterio_copy
+from rasterio.transform import Affine
+
+from apps.core.geo.grid import Grid
+from apps.imagery.readers import GDAL_OPTIONS
+
+# A block of all bands stays below this, since COG blocks are pixel-interleaved.
+_BLOCK_BYTES = 8 * 2**20
+
+
+def block_size(n_bands: int, itemsize: int) -> int:
+    """Side of a COG block in pixels: 512, smaller where many or wide bands would make a block heavy."""
+    side = 512
+    while side > 128 and side * side * n_bands * itemsize > _BLOCK_BYTES:
+        side //= 2
+    return side
+
+
+def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str) -> None:
+    """Copies an open dataset (or its path) to a COG: deflate with predictor, overviews of nearest samples
+    (each stored value stays a stored value, so masks stay exact), mask and colour table kept. Streams: memory
+    does not grow with the raster."""
+    kind = np.dtype(dtype)
+    rasterio_copy(
+        source,
+        target,
+        driver="COG",
+        compress="DEFLATE",
+        level=6,
+        predictor="YES",
+        overview_resampling="NEAREST",
+        overview_compress="DEFLATE",
+        blocksize=block_size(n_bands, kind.itemsize),
+        bigtiff="IF_SAFER",
+        num_threads=2,
+        copy_src_overviews=False,
+        overviews="IGNORE_EXISTING",
+    )
+
+
+def grid_profile(grid: Grid) -> dict[str, Any]:
+    """Size, CRS and transform of a grid as rasterio's keywords."""
+    profile: dict[str, Any] = {"width": grid.width, "height": grid.height}
+    if grid.crs is not None:
+        profile["crs"] = CRS.from_user_input(grid.crs)
+    if grid.crs is not None or grid.transform != (1.0, 0.0, 0.0, 0.0, 1.0, 0.0):
+        profile["transform"] = Affine(*grid.transform)
+    return profile
+
+
+def layer_bytes(
+    planes: NDArray[Any],
+    grid: Grid,
+    *,
+    nodata: float | None,
+    descriptions: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+) -> bytes:
+    """A layer (bands, rows, columns) on ``grid`` as the bytes of a COG; the same input gives the same
+    bytes."""
+    if planes.ndim != 3 or planes.shape[1:] != grid.shape:
+        raise ValueError(f"layer {planes.shape} does not fit grid {grid.shape}")
+    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**GDAL_OPTIONS):
+        plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
+        side = block_size(planes.shape[0], planes.dtype.itemsize)
+        with rasterio.open(
+            plain,
+            "w",
+            driver="GTiff",
+            count=planes.shape[0],
+            dtype=planes.dtype.name,
+            nodata=nodata,
+            tiled=True,
+            blockxsize=side,
+            blockysize=side,
+            bigtiff="IF_SAFER",
+            **grid_profile(grid),
+        ) as out:
+            out.write(planes)
+            for i, text in enumerate(descriptions, 1):
+                out.set_band_description(i, text)
+            if tags:
+                out.update_tags(**tags)
+        write_cog(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name)
+        return cog.read_bytes()
