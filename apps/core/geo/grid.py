@@ -127,20 +127,23 @@ class Grid(BaseModel):
         rows = np.linspace(0, self.height - 1, n_row)
         return cols, rows, np.array([[self._pixel_area_at(c, r) for c in cols] for r in rows])
 
-    def pixel_areas_m2(self, row_off: int = 0, n_rows: int | None = None) -> NDArray[np.float64]:
-        """Geodesic area of each pixel, m², float64 (rows, width), for ``n_rows`` rows from ``row_off``.
+    def pixel_areas_m2(self, row_off: int = 0, n_rows: int | None = None, col_off: int = 0,
+                       n_cols: int | None = None) -> NDArray[np.float64]:
+        """Geodesic area of each pixel, m², float64 (rows, columns), for ``n_rows`` rows from ``row_off`` and ``n_cols`` columns
+        from ``col_off`` (all by default).
 
         Raises ValueError where the grid has no CRS.
         """
         if self.crs is None:
             raise ValueError("the grid has no CRS: pixel areas need a CRS or a GSD")
         n_rows = self.height - row_off if n_rows is None else n_rows
+        n_cols = self.width - col_off if n_cols is None else n_cols
         cols, rows, areas = self.geodesic_lattice
         want = np.arange(row_off, row_off + n_rows, dtype=float)
         by_row = np.stack([np.interp(want, rows, areas[:, j]) for j in range(len(cols))], axis=1)
         if np.ptp(areas, axis=1).max() <= 1e-12 * areas.max():
-            return np.broadcast_to(by_row[:, :1], (n_rows, self.width))
-        at = np.arange(self.width, dtype=float)
+            return np.broadcast_to(by_row[:, :1], (n_rows, n_cols))
+        at = np.arange(col_off, col_off + n_cols, dtype=float)
         pos = np.interp(at, cols, np.arange(len(cols)))
         left = np.minimum(pos.astype(int), len(cols) - 2)
         t = pos - left
