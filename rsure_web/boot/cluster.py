@@ -62,7 +62,7 @@ class Cluster:
         raise SetupError("PostgreSQL does not run as root and there is no user `postgres` to run it as.")
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Runs a program of PostgreSQL as the cluster's owner; output to a file, as a daemon keeps it open."""
+        """Runs a program of PostgreSQL as the cluster's owner; output to a file, a daemon keeps it open."""
         owner = self._owner()
         env = {"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         output = self.folder / "command.log"

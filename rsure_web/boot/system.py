@@ -145,6 +145,6 @@ def chromium_ensure() -> str | None:
         path = chromium_find()
     if path is None:
         say(
-            "Chromium is missing: browser tests will be skipped. To run them, as root: apt-get install chromium"
+            "Chromium is missing: browser tests will be skipped. As root: apt-get install chromium"
         )
     return path
