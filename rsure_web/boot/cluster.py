@@ -53,7 +53,13 @@ class Cluster:
 
     def _owner(self) -> pwd.struct_passwd:
         if os.geteuid() != 0:
-            return pwd.getpwuid(os.geteuid())
+            try:
+                return pwd.getpwuid(os.geteuid())
+            except KeyError:
+                raise SetupError(
+                    f"user id {os.geteuid()} has no entry in the password file, and PostgreSQL asks for one. "
+                    "Run as a user that has one, or set DATABASE_URL."
+                ) from None
         for name in ("postgres", "nobody"):
             try:
                 return pwd.getpwnam(name)

@@ -64,10 +64,14 @@ def _pip(arguments: list[str], *, log: Path) -> None:
             ) as process,
         ):
             assert process.stdout is not None
+            collected = 0
             for line in process.stdout:
                 file.write(line)
-                if line.startswith(("Collecting ", "Installing ")):
-                    say(line.strip()[:110], is_progress=True)
+                collected += line.startswith("Collecting ")
+                if line.startswith("Collecting ") and collected % 25 == 0:
+                    say(f"  {collected} packages found ...", is_progress=True)
+                elif line.startswith("Installing "):
+                    say(f"  {collected} packages found, unpacking ...", is_progress=True)
         if process.returncode == 0:
             return
         if attempt == 1:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import pwd
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +68,7 @@ def _state_root() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
     if base:
         return Path(base) / "rsure"
-    return Path(os.environ.get("HOME") or pwd.getpwuid(os.geteuid()).pw_dir) / ".local" / "state" / "rsure"
+    return Path("~/.local/state/rsure").expanduser()
 
 
 def places() -> Places:

@@ -144,7 +144,5 @@ def chromium_ensure() -> str | None:
         apt_install("chromium")
         path = chromium_find()
     if path is None:
-        say(
-            "Chromium is missing: browser tests will be skipped. As root: apt-get install chromium"
-        )
+        say("Chromium is missing: browser tests will be skipped. As root: apt-get install chromium")
     return path
