@@ -1,0 +1,124 @@
+"""The blob store: bytes by SHA-256.
+
+On one machine the blobs are files under ARTIFACTS_ROOT, written beside their place and renamed into it, so that
+a reader sees all of a blob or nothing. With `STORAGES["artifacts"]` set (S3-compatible storage by django-storages)
+they lie there, and a local copy is made on first need, since rasters are opened by path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from django.conf import settings
+from django.core.files import File
+from django.core.files.storage import Storage, storages
+
+from apps.core.digests import digest_file, is_digest
+from apps.core.errors import FaultError
+
+CHUNK = 1 << 20
+
+
+def _root() -> Path:
+    root: Path = settings.ARTIFACTS_ROOT
+    return root
+
+
+def _remote() -> Storage | None:
+    return storages["artifacts"] if "artifacts" in settings.STORAGES else None
+
+
+def blob_name(digest: str) -> str:
+    """Place of a blob: two levels of folders, so that none gets too many entries. ValueError for what is no digest."""
+    if not is_digest(digest):
+        raise ValueError(f"not a digest: {digest[:80]!r}")
+    text = digest.removeprefix("sha256:")
+    return f"{text[:2]}/{text[2:4]}/{text}"
+
+
+@contextmanager
+def _draft() -> Iterator[Path]:
+    """A file in the store's own file system, gone afterwards unless it was renamed."""
+    folder = _root() / "drafts"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=folder)
+    os.close(descriptor)
+    path = Path(name)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _settle(draft: Path, digest: str) -> Path:
+    """Moves a finished draft to its place; whoever comes second leaves the first one's bytes alone."""
+    place = _root() / blob_name(digest)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.exists():
+        return place
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.chmod(0o400)
+    os.replace(draft, place)
+    return place
+
+
+def blob_put(data: bytes | Path | BinaryIO) -> tuple[str, int]:
+    """Keeps the bytes; returns (digest, size in bytes). Bounded memory for files and streams of any size."""
+    with _draft() as draft:
+        hasher, size = hashlib.sha256(), 0
+        with draft.open("wb") as target:
+            for chunk in _chunks(data):
+                hasher.update(chunk)
+                size += len(chunk)
+                target.write(chunk)
+        digest = "sha256:" + hasher.hexdigest()
+        storage = _remote()
+        if storage is not None and not storage.exists(blob_name(digest)):
+            with draft.open("rb") as source:
+                kept = storage.save(blob_name(digest), File(source))
+            if kept != blob_name(digest):
+                # another process wrote the same blob between the two calls
+                storage.delete(kept)
+        _settle(draft, digest)
+    return digest, size
+
+
+def _chunks(data: bytes | Path | BinaryIO) -> Iterator[bytes]:
+    if isinstance(data, bytes):
+        yield data
+    elif isinstance(data, Path):
+        with data.open("rb") as source:
+            while chunk := source.read(CHUNK):
+                yield chunk
+    else:
+        while chunk := data.read(CHUNK):
+            yield chunk
+
+
+def blob_path(digest: str) -> Path:
+    """A local file with exactly these bytes, to be read only. KeyError where the store does not hold them."""
+    place = _root() / blob_name(digest)
+    if place.exists():
+        return place
+    storage = _remote()
+    if storage is None or not storage.exists(blob_name(digest)):
+        raise KeyError(digest)
+    with _draft() as draft:
+        with storage.open(blob_name(digest), "rb") as source, draft.open("wb") as target:
+            shutil.copyfileobj(source, target, CHUNK)
+        if digest_file(draft) != digest:
+            raise FaultError(f"the store's bytes of {digest} do not match their name")
+        return _settle(draft, digest)
+
+
+def blob_is_intact(digest: str) -> bool:
+    """Whether the kept bytes still match their name (a check for administrators; reads the whole blob)."""
+    return digest_file(blob_path(digest)) == digest
