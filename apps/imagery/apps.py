@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class ImageryConfig(AppConfig):
+    name = "apps.imagery"
+    verbose_name = "Imagery"

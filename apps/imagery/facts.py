@@ -1,0 +1,119 @@
+"""What a raster file says of itself, and what counting its pixels says: plain data between ingest and ``inspect``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+_TEXT = 400
+
+
+def _short(text: str) -> str:
+    return text[:_TEXT]
+
+
+ShortText = Annotated[str, AfterValidator(_short)]
+
+
+class BandFacts(BaseModel):
+    """One band as the file declares it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    description: ShortText = ""
+    color: str = Field(default="", description="colour interpretation: red, green, blue, gray, alpha, palette, …")
+    nodata: float | None = None
+    scale: float = 1.0
+    offset: float = 0.0
+    unit: ShortText = ""
+    valid_range: tuple[float, float] | None = None
+
+
+class RasterFacts(BaseModel):
+    """The header. ``transform`` is (a, b, c, d, e, f); ``crs_wkt`` is empty where the file has none. ``is_picture``:
+    PNG or JPEG, whose gray and colours are declared by the format itself. ``changes`` tells what ingest changed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: str
+    n_bytes: int
+    width: int
+    height: int
+    dtype: str
+    bands: tuple[BandFacts, ...]
+    crs_wkt: str = ""
+    transform: tuple[float, float, float, float, float, float] | None = None
+    n_gcps: int = 0
+    is_picture: bool = False
+    has_mask: bool = False
+    has_palette: bool = False
+    tags: dict[str, ShortText] = Field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    variables: tuple[str, ...] = Field(default=(), description="netCDF variables that could be read instead")
+    variable: str = ""
+    times: tuple[str, ...] = Field(default=(), description="netCDF times (ISO), in order")
+
+
+class BandCounts(BaseModel):
+    """Pixels of one band, over the whole raster. ``low`` and ``high`` are over finite values but declared nodata."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    n_not_finite: int = 0
+    n_nodata: int = 0
+    n_outside_range: int = 0
+    low: float | None = None
+    high: float | None = None
+    n_distinct: int | None = Field(default=None, description="distinct values, for 8-bit bands")
+
+
+class FillCandidate(BaseModel):
+    """Pixels whose bands all hold ``value``. ``next_low`` and ``next_high`` are the nearest other values below and
+    above it in the first band; ``border_share`` is the share of them that hangs together with the edge of the raster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    value: float
+    n_px: int
+    border_share: float | None = None
+    next_low: float | None = None
+    next_high: float | None = None
+
+
+class RasterCounts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    n_px: int
+    n_masked: int = Field(default=0, description="pixels that the file's own mask or alpha hides")
+    bands: tuple[BandCounts, ...]
+    fill: tuple[FillCandidate, ...] = ()
+
+
+class Histogram(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+
+class BandStatistics(BaseModel):
+    """Over the valid samples, in stored units. Percentiles and histogram are of ``n_sampled`` samples spread evenly
+    over the raster (all of them up to SAMPLE_LIMIT); the other figures are exact. None where nothing is valid."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    index: int
+    n_valid: int
+    n_sampled: int = 0
+    low: float | None = None
+    high: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    p2: float | None = None
+    median: float | None = None
+    p98: float | None = None
+    histogram: Histogram | None = None
+
+
+class RasterStatistics(BaseModel):
+    """``n_valid_px``: pixels with at least one valid band but alpha; of ``n_px``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    n_px: int
+    n_valid_px: int
+    bands: tuple[BandStatistics, ...]

@@ -1,0 +1,92 @@
+"""Reads of imagery. ``scene_get_for_user`` is the only way from an id to a scene for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+
+from apps.accounts.models import Project
+from apps.accounts.selectors import Person, access_project_by_id, can, projects_for_user
+from apps.artifacts.blobs import blob_path
+from apps.core.errors import FaultError, NotFoundError, UserError
+from apps.core.geo.scene import SceneInfo
+from apps.imagery.models import Scene, Upload
+from apps.imagery.readers import SceneReader, open_scene
+
+
+def scene_get_for_user(user: Person, scene_id: UUID | str, action: str = "view") -> Scene:
+    """The scene, if the user may do ``action`` in its project. NotFoundError (404) for what is absent or of others;
+    UserError FORBIDDEN (403) for members whose role is too small."""
+    try:
+        scene = Scene.objects.select_related("project").get(pk=scene_id)
+    except (Scene.DoesNotExist, ValidationError, ValueError, TypeError) as error:
+        raise NotFoundError("scene") from error
+    try:
+        access_project_by_id(user, scene.project_id, action)
+    except NotFoundError as error:
+        raise NotFoundError("scene") from error
+    return scene
+
+
+def scene_list_for_project(project: Project) -> QuerySet[Scene]:
+    """Newest first; the caller has checked that the person may see the project."""
+    return Scene.objects.filter(project=project).select_related("project")
+
+
+def scene_list_for_user(user: Person) -> QuerySet[Scene]:
+    """All scenes that the user may see, newest first."""
+    return Scene.objects.filter(project__in=projects_for_user(user)).select_related("project")
+
+
+def scenes_for_ask(user: Person, project: Project, scene_ids: Sequence[str]) -> list[Scene]:
+    """The chosen scenes in the order of their dates (undated ones last, in the order given), for a question.
+
+    NotFoundError where one is absent or of another project; UserError BAD_ARGUMENT where one is not ready.
+    """
+    if not can(user, project, "ask"):
+        access_project_by_id(user, project.pk, "ask")
+    scenes = [scene_get_for_user(user, scene_id) for scene_id in dict.fromkeys(scene_ids)]
+    for scene in scenes:
+        if scene.project_id != project.pk:
+            raise NotFoundError("scene")
+        if not scene.is_ready:
+            raise UserError(
+                "BAD_ARGUMENT",
+                f"“{scene.name}” cannot be asked about yet.",
+                f"Its ingest is {'still going on' if scene.status == Scene.INGESTING else 'failed'}.",
+                "Wait for it, or choose another scene.",
+            )
+    dated = sorted((s for s in scenes if s.acquired_at), key=lambda s: s.acquired_at)  # type: ignore[arg-type,return-value]
+    return dated + [s for s in scenes if not s.acquired_at]
+
+
+def scene_reader(info: SceneInfo) -> SceneReader:
+    """A reader over the COG of the scene that ``info`` describes, for runs: ``info`` is the question's own copy, so that
+    a later change of roles or fill does not change a run. KeyError where there is no such scene, FaultError where it has
+    no pixels."""
+    try:
+        scene = Scene.objects.only("cog").get(pk=info.scene_id)
+    except (Scene.DoesNotExist, ValidationError) as error:
+        raise KeyError(info.scene_id) from error
+    if scene.cog_id is None:
+        raise FaultError(f"scene {info.scene_id} has no stored raster")
+    return open_scene(info, blob_path(scene.cog_id))
+
+
+def upload_get_for_user(user: Any, upload_id: UUID | str) -> Upload:
+    """The user's own upload. NotFoundError for anybody else's, as for absent ones."""
+    try:
+        upload = Upload.objects.select_related("project").get(pk=upload_id, created_by_id=getattr(user, "pk", None))
+    except (Upload.DoesNotExist, ValidationError, ValueError, TypeError) as error:
+        raise NotFoundError("upload") from error
+    access_project_by_id(user, upload.project_id, "ingest")
+    return upload
+
+
+def upload_list_open(user: Any, project: Project) -> QuerySet[Upload]:
+    """The user's unfinished uploads of a project: what a reloaded page can resume."""
+    return Upload.objects.filter(created_by=user, project=project, finished_at__isnull=True)
