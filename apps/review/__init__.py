@@ -1,0 +1,1 @@
+"""Floor 8: what people say of observations: the queue, verdicts, undo."""

@@ -1,0 +1,13 @@
+"""Addresses of verdicts and the review list, complete from the root."""
+
+from django.urls import path
+
+from apps.review import api, views
+
+urlpatterns = [
+    path("observations/<str:observation_id>/verdict/", views.verdict_give, name="verdict_give"),
+    path("observations/<str:observation_id>/claim/", views.claim_take, name="claim_take"),
+    path("verdicts/<uuid:verdict_id>/undo/", views.verdict_undo, name="verdict_undo"),
+    path("api/v1/observations/<str:observation_id>/verdicts/", api.Verdicts.as_view(), name="api_verdicts"),
+    path("api/v1/verdicts/<uuid:verdict_id>/", api.VerdictDetail.as_view(), name="api_verdict"),
+]

@@ -1,0 +1,84 @@
+"""Runs over JSON: ask, look, follow the events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.selectors import access_project_by_id
+from apps.core.errors import UserError
+from apps.imagery.selectors import scenes_for_ask
+from apps.runs import present, selectors, services
+from apps.runs.models import Run
+
+EVENTS_AT_ONCE = 500
+
+
+class QuestionIn(serializers.Serializer[Any]):
+    project = serializers.UUIDField()
+    scenes = serializers.ListField(child=serializers.UUIDField(), min_length=1, max_length=400)
+    question = serializers.CharField(max_length=4000)
+    region = serializers.DictField(required=False, allow_null=True, help_text="GeoJSON polygon, longitude and latitude")
+    choices = serializers.DictField(child=serializers.CharField(max_length=500), required=False)
+
+
+class RunOut(serializers.ModelSerializer[Run]):
+    class Meta:
+        model = Run
+        fields = ("id", "project", "question_text", "status", "task_type", "answer_text", "is_abstained", "error_code", "last_seq",
+                  "created_at", "started_at", "ended_at")
+
+
+class RunList(APIView):
+    """The newest runs; POST asks a question."""
+
+    @extend_schema(responses=RunOut(many=True))
+    def get(self, request: Request) -> Response:
+        return Response(RunOut(selectors.run_list_for_user(request.user, limit=100), many=True).data)
+
+    @extend_schema(request=QuestionIn, responses={201: RunOut})
+    def post(self, request: Request) -> Response:
+        from apps.runs.arguments import region_from_text
+
+        asked = QuestionIn(data=request.data)
+        asked.is_valid(raise_exception=True)
+        data = asked.validated_data
+        project = access_project_by_id(request.user, data["project"], "ask")
+        import json
+
+        region = region_from_text(json.dumps(data["region"])) if data.get("region") else None
+        run = services.run_start(user=request.user, project=project, text=data["question"], region=region,
+                                 scenes=scenes_for_ask(request.user, project, [str(s) for s in data["scenes"]]),
+                                 choices=data.get("choices"))
+        return Response(RunOut(run).data, status=201)
+
+
+class RunDetail(APIView):
+    """One run whole: plan, observations with checks and decisions, answer, cost (as ``ask --json``)."""
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, run_id: Any) -> Response:
+        run = selectors.access_run_by_id(request.user, run_id)
+        return Response(RunOut(run).data | present.ask_json(selectors.run_state(run.pk)))
+
+
+class RunEvents(APIView):
+    """Events after a sequence number, in order; at most 500."""
+
+    @extend_schema(parameters=[OpenApiParameter("after", int)], responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, run_id: Any) -> Response:
+        run = selectors.access_run_by_id(request.user, run_id)
+        try:
+            after = int(request.query_params.get("after", 0))
+        except ValueError:
+            raise UserError("BAD_ARGUMENT", "“after” is no number.", "It is the last sequence number that you have.",
+                            "Give a whole number.") from None
+        events = [{"seq": seq, "event": event.model_dump(mode="json")}
+                  for seq, event in selectors.run_events(run.pk, after=max(0, after), limit=EVENTS_AT_ONCE)]
+        return Response({"last_seq": run.last_seq, "events": events})

@@ -1,0 +1,117 @@
+"""Words of the command line and of forms turned into typed arguments, with a clear UserError for what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import shapely
+from shapely.geometry import mapping
+
+from apps.core.errors import UserError
+from apps.core.geo.bands import BAND_ROLES
+
+MAX_REGION_VERTICES = 100_000
+MAX_REGION_BYTES = 8 << 20
+
+
+def roles_from_text(text: str) -> dict[int, str]:
+    """``red=3,nir=4`` → {3: 'red', 4: 'nir'}. UserError BAD_ARGUMENT for other forms, unknown roles and doubles."""
+    roles: dict[int, str] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        match = re.fullmatch(r"([a-z0-9]+)\s*=\s*(\d{1,4})", part.lower())
+        if match is None:
+            raise UserError("BAD_ARGUMENT", f"“{part}” is no band role.", "A role reads name=index.", "Write --roles red=3,nir=4.")
+        role, index = match[1], int(match[2])
+        if role not in BAND_ROLES:
+            raise UserError("BAD_ARGUMENT", f"“{role}” is no known band role.", f"Known are {', '.join(sorted(BAND_ROLES))}.",
+                            "Use one of them.")
+        if index < 1 or index in roles or role in roles.values():
+            raise UserError("BAD_ARGUMENT", f"“{part}” cannot be used.", "Bands count from 1, and each band and role stands once.",
+                            "Mend the list of roles.")
+        roles[index] = role
+    return roles
+
+
+def choices_from_text(text: str) -> dict[str, str]:
+    """JSON object (or list, keyed A, B, …) of choices. UserError BAD_ARGUMENT where it is neither."""
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError("BAD_ARGUMENT", "The choices cannot be read.", f"They are not JSON: {error.msg}.",
+                        'Write {"A": "12 ha", "B": "30 ha"}.') from None
+    if isinstance(value, list):
+        value = {chr(65 + i): v for i, v in enumerate(value[:26])}
+    if not isinstance(value, dict) or not 2 <= len(value) <= 26 or not all(isinstance(v, str | int | float) for v in value.values()):
+        raise UserError("BAD_ARGUMENT", "The choices cannot be used.", "They must be an object of 2 to 26 texts or numbers.",
+                        'Write {"A": "12 ha", "B": "30 ha"}.')
+    return {str(k)[:8]: str(v)[:500] for k, v in value.items()}
+
+
+def dates_from_words(words: list[str], n: int) -> list[datetime | None]:
+    """ISO dates (or times) as aware UTC, one a file. UserError where there are others than none or ``n``."""
+    if not words:
+        return [None] * n
+    if len(words) != n:
+        raise UserError("BAD_ARGUMENT", "The dates do not fit the files.", f"There are {len(words)} dates and {n} files.",
+                        "Give one --acquired date for each file, in the same order.")
+    out: list[datetime | None] = []
+    for word in words:
+        try:
+            at = datetime.fromisoformat(word) if len(word) > 10 else datetime.combine(date.fromisoformat(word), datetime.min.time())
+        except ValueError:
+            raise UserError("BAD_ARGUMENT", f"“{word}” is no date.", "Dates read YYYY-MM-DD.", "Write --acquired 2019-06-01.") from None
+        out.append(at if at.tzinfo else at.replace(tzinfo=UTC))
+    return out
+
+
+def region_from_text(text: str) -> dict[str, Any]:
+    """A GeoJSON geometry from WKT, GeoJSON (geometry, feature, or collection of polygons) or a file that holds either.
+
+    Longitude and latitude, x first. UserError BAD_REGION: unreadable, empty, not polygonal, too many vertices, off the globe.
+    """
+    text = text.strip()
+    if not text.startswith(("{", "[")) and not re.match(r"(?i)(srid=\d+;)?\s*(multi)?(polygon|point|linestring|geometrycollection)", text):
+        path = Path(text)
+        if not path.is_file():
+            raise _region_error("It is neither WKT nor GeoJSON, and no file has that name.")
+        if path.stat().st_size > MAX_REGION_BYTES:
+            raise _region_error(f"The file is larger than {MAX_REGION_BYTES >> 20} MiB.")
+        text = path.read_text(errors="replace").strip()
+    geometry = _geometry(text)
+    if geometry.is_empty or geometry.geom_type not in ("Polygon", "MultiPolygon"):
+        raise _region_error(f"It is {'empty' if geometry.is_empty else 'a ' + geometry.geom_type}; a region is a polygon.")
+    if not geometry.is_valid:
+        geometry = shapely.make_valid(geometry)
+        parts = [g for g in getattr(geometry, "geoms", [geometry]) if g.geom_type in ("Polygon", "MultiPolygon")]
+        geometry = shapely.union_all(parts)
+    if shapely.get_num_coordinates(geometry) > MAX_REGION_VERTICES:
+        raise _region_error(f"It has more than {MAX_REGION_VERTICES:,} vertices.")
+    west, south, east, north = geometry.bounds
+    if not (-360 <= west <= east <= 360 and -90 <= south <= north <= 90):
+        raise _region_error("Its coordinates are not longitude and latitude in degrees.")
+    if geometry.area == 0:
+        raise _region_error("It encloses nothing.")
+    return dict(json.loads(json.dumps(mapping(geometry))))
+
+
+def _geometry(text: str) -> Any:
+    try:
+        if text.startswith("{"):
+            value = json.loads(text)
+            if value.get("type") == "FeatureCollection":
+                return shapely.union_all([shapely.from_geojson(json.dumps(f["geometry"])) for f in value["features"]])
+            return shapely.from_geojson(json.dumps(value.get("geometry", value) if value.get("type") == "Feature" else value))
+        return shapely.from_wkt(re.sub(r"(?i)^srid=\d+;", "", text))
+    except (shapely.errors.GEOSException, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _region_error(f"It cannot be read: {str(error)[:200]}.") from None
+
+
+def _region_error(why: str) -> UserError:
+    return UserError("BAD_REGION", "The region cannot be used.", why,
+                     "Give a polygon in longitude and latitude, as WKT, GeoJSON, or a file with either.")

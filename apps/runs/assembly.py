@@ -1,0 +1,158 @@
+"""The ports assembled: planner, tool box, judge, recorder, readers and layers for one run. The only place that knows them all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from django.conf import settings
+
+from apps.agent.planner.offline import OfflinePlanner
+from apps.agent.policy import AgentPolicy
+from apps.artifacts.store import blob_store
+from apps.core.evidence.plan import Plan, Question
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, ToolBox
+from apps.imagery.layers import ArtifactLayerStore
+from apps.imagery.readers import open_scene
+from apps.imagery.selectors import scene_path
+from apps.prior.selectors import DatabasePrior
+from apps.runs.models import Run
+from apps.runs.recorder import DatabaseRecorder
+from apps.verification.judge import CalibratedJudge
+
+# Modes of perceive that load a vision model; a run that needs one goes to the vision queue.
+VISION_MODES = frozenset({"objects", "scene"})
+
+
+def layers() -> ArtifactLayerStore:
+    """Result layers over the artifact store."""
+    return ArtifactLayerStore(blob_store())
+
+
+@lru_cache(maxsize=1)
+def revision() -> str:
+    """The checkout's commit, or the release that was built; empty where neither is known."""
+    given = os.environ.get("RSURE_REVISION", "")
+    if given:
+        return given[:64]
+    head = settings.BASE_DIR / ".git" / "HEAD"
+    try:
+        text = head.read_text().strip()
+        if not text.startswith("ref: "):
+            return text[:40]
+        ref = settings.BASE_DIR / ".git" / text[5:]
+        if ref.is_file():
+            return ref.read_text().strip()[:40]
+        packed = (settings.BASE_DIR / ".git" / "packed-refs").read_text()
+        return next((line[:40] for line in packed.splitlines() if line.endswith(text[5:])), "")
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=1)
+def packages() -> dict[str, str]:
+    """Versions of what computes values."""
+    out = {}
+    for name in ("numpy", "rasterio", "scikit-image", "scipy", "shapely", "pyproj", "torch", "ultralytics"):
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return out
+
+
+@dataclass(slots=True)
+class Readers:
+    """Opens the question's scenes by id, once each; closed with the run."""
+
+    question: Question
+    _open: dict[str, RasterReader] = field(default_factory=dict)
+
+    def __call__(self, scene_id: str) -> RasterReader:
+        """KeyError for a scene that is not of the question."""
+        held = self._open.get(scene_id)
+        if held is None:
+            info = next((s for s in self.question.scenes if s.scene_id == scene_id), None)
+            if info is None:
+                raise KeyError(f"the question has no scene {scene_id}")
+            held = self._open[scene_id] = open_scene(info, scene_path(info.scene_id))
+        return held
+
+    def close(self) -> None:
+        for reader in self._open.values():
+            reader.close()
+        self._open.clear()
+
+
+@dataclass(slots=True)
+class Parts:
+    """What the loop needs for one run."""
+
+    planner: Planner
+    toolbox: ToolBox
+    judge: CalibratedJudge
+    recorder: DatabaseRecorder
+    loop_policy: AgentPolicy
+    seed: int
+    revision: str
+    readers: Readers
+
+    def close(self) -> None:
+        self.readers.close()
+
+
+def prior_source() -> PriorSource:
+    return DatabasePrior()
+
+
+def parts_for(run: Run) -> Parts:
+    """Everything for one run; close it afterwards."""
+    from apps.tools.toolbox import LocalToolBox
+
+    question = Question.model_validate(run.question)
+    readers = Readers(question)
+    store: LayerStore = layers()
+    seed = run.pk.int & 0x7FFF_FFFF
+    # the judge reads pixels by readers of its own: it never shares the tool's
+    judge = CalibratedJudge(prior_source(), store, reader=lambda scene_id: _own_reader(question, scene_id))
+    toolbox = LocalToolBox(reader=readers, layers=store, seed=seed, revision=revision(), packages=packages())
+    return Parts(planner=planner(), toolbox=toolbox, judge=judge, recorder=DatabaseRecorder(str(run.pk)), loop_policy=AgentPolicy(),
+                 seed=seed, revision=revision(), readers=readers)
+
+
+def _own_reader(question: Question, scene_id: str) -> RasterReader:
+    info = next((s for s in question.scenes if s.scene_id == scene_id), None)
+    if info is None:
+        raise KeyError(f"the question has no scene {scene_id}")
+    return open_scene(info, scene_path(scene_id))
+
+
+def planner() -> Planner:
+    return OfflinePlanner()
+
+
+def plan_preview(*, text: str, scenes: Sequence[SceneInfo], region: dict[str, Any] | None, region_crs: str,
+                 choices: dict[str, str], form: dict[str, Any] | None) -> Plan:
+    """The plan of a question that is not asked yet."""
+    return planner().plan(Question(text=text.strip() or "(asked by form)", scenes=tuple(scenes), region=region, region_crs=region_crs,
+                                   choices=choices, form=form))
+
+
+def judge_for_files() -> CalibratedJudge:
+    """The judge for observations of other agents: layers where the artifact store has them, no source pixels."""
+    return CalibratedJudge(prior_source(), layers())
+
+
+def queue_for(run_id: Any) -> str:
+    """``vision`` where the run's plan needs a vision model, else '' (any worker)."""
+    run = Run.objects.get(pk=run_id)
+    try:
+        plan = planner().plan(Question.model_validate(run.question))
+    except Exception:  # the loop meets the same fault and records it
+        return ""
+    return "vision" if any(s.tool == "perceive" and s.arguments.get("mode") in VISION_MODES for s in plan.steps) else ""

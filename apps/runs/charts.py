@@ -1,0 +1,57 @@
+"""A dated series as the coordinates of a small SVG; the table twin stands beside it on the page."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from apps.core.evidence.fold import RunState
+from apps.core.evidence.observation import Observation
+from apps.runs.headline import number_text
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 96, 40, 8, 8, 20
+
+
+def series_chart(observation: Observation) -> dict[str, Any] | None:
+    """Points, ticks and rows of an observation whose items carry ``date`` and ``value``; None where there are fewer than two."""
+    rows = []
+    for item in observation.result.items:
+        value, day = item.get("value"), item.get("date")
+        if isinstance(value, int | float) and isinstance(day, str):
+            try:
+                rows.append((date.fromisoformat(day[:10]), float(value), item.get("n_valid")))
+            except ValueError:
+                continue
+    if len(rows) < 2:
+        return None
+    rows.sort(key=lambda r: r[0])
+    first, last = rows[0][0].toordinal(), rows[-1][0].toordinal()
+    low, high = min(r[1] for r in rows), max(r[1] for r in rows)
+    pad = (high - low) * 0.1 or abs(high) * 0.1 or 1.0
+    low, high = low - pad, high + pad
+
+    def x_of(day: date) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * (day.toordinal() - first) / max(1, last - first), 1)
+
+    def y_of(value: float) -> float:
+        return round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
+
+    points = [{"x": x_of(d), "y": y_of(v), "date": d.isoformat(), "value": number_text(v), "n_valid": n} for d, v, n in rows]
+    middle = rows[len(rows) // 2][0]
+    return {
+        "width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "bottom": HEIGHT - BOTTOM, "points": points,
+        "path": " ".join(f"{p['x']},{p['y']}" for p in points),
+        "y_ticks": [{"y": y_of(v), "text": number_text(round(v, 6))} for v in (low + pad, high - pad)],
+        "x_ticks": [{"x": x_of(d), "text": f"{d:%-d %b %Y}", "anchor": a} for d, a in
+                    ((rows[0][0], "start"), (middle, "middle"), (rows[-1][0], "end"))],
+        "title": f"{observation.result.quantity or 'value'} by date", "unit": observation.result.unit,
+    }
+
+
+def run_chart(state: RunState) -> dict[str, Any] | None:
+    """The newest series of the run that has a chart."""
+    for held in reversed(list(state.observations.values())):
+        chart = series_chart(held.observation)
+        if chart:
+            return chart | {"step": held.observation.step}
+    return None

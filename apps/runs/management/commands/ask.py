@@ -1,0 +1,73 @@
+"""``./rsure ask FILE… --question TEXT``: one question, answered in this process through the same services as the web."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from apps.accounts.models import Project
+from apps.accounts.services import project_create
+from apps.core.errors import UserError
+from apps.imagery.services import scene_ingest_now
+from apps.runs import present, selectors, services
+from apps.runs.arguments import (
+    choices_from_text,
+    dates_from_words,
+    region_from_text,
+    roles_from_text,
+)
+from apps.runs.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
+
+CLI_PROJECT = "Command line"
+
+
+class Command(BaseCommand):
+    help = "Answers one question about one or more image files."
+    requires_system_checks: list[str] = []
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser("./rsure", subcommand, formatter_class=argparse.HelpFormatter, **kwargs)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        parser.add_argument("--question", required=True, help="in plain English")
+        parser.add_argument("--choices", default="", help='JSON object of choices: {"A": "12 ha", "B": "30 ha"}')
+        parser.add_argument("--region", default="", help="WKT, GeoJSON, or a file that holds either (EPSG:4326)")
+        parser.add_argument("--roles", default="", help="band roles by 1-based index: blue=1,green=2,red=3,nir=4")
+        parser.add_argument("--gsd-m", type=float, default=None, help="ground sampling distance in metres")
+        parser.add_argument("--acquired", action="append", nargs="+", default=[], metavar="DATE", help="dates, one a file, in order")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        sys.exit(guarded(lambda: self._ask(options), as_json=options["json"]))
+
+    def _ask(self, options: dict[str, Any]) -> int:
+        roles = roles_from_text(options["roles"])
+        region = region_from_text(options["region"]) if options["region"] else None
+        choices = choices_from_text(options["choices"])
+        files: list[Path] = options["files"]
+        dates = dates_from_words([d for group in options["acquired"] for d in group], len(files))
+        gsd_m = options["gsd_m"]
+        if gsd_m is not None and not 0 < gsd_m < 1e6:
+            raise UserError("BAD_ARGUMENT", f"A GSD of {gsd_m} m is impossible.", "It must be a positive number of metres.",
+                            "Give --gsd-m as metres a pixel, such as 0.3.")
+        project = (Project.objects.filter(name=CLI_PROJECT, created_by=None, is_sample=False).first()
+                   or project_create(user=None, name=CLI_PROJECT, description="Questions asked by ./rsure ask."))
+        scenes = [scene_ingest_now(project=project, path=path, roles=roles, gsd_m=gsd_m, acquired_at=date)
+                  for path, date in zip(files, dates, strict=True)]
+        run = services.run_start(user=None, project=project, text=options["question"], scenes=scenes, region=region,
+                                 choices=choices, enqueue=False)
+        services.run_execute_now(run_id=run.pk)
+        state = selectors.run_state(run.pk)
+        if options["json"]:
+            self.stdout.write(json.dumps(present.ask_json(state), ensure_ascii=False))
+        else:
+            self.stdout.write(present.ask_text(state))
+        if state.failure is not None or state.answer is None:
+            return EXIT_FAULT
+        return EXIT_ABSTAINED if state.answer.abstained else EXIT_DONE

@@ -1,0 +1,159 @@
+"""The map of a run: scenes and result layers as the map island's configuration (templates/components/README.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import shapely
+from django.templatetags.static import static
+from django.urls import reverse
+from pyproj import CRS
+from shapely.geometry import mapping, shape
+
+from apps.core.evidence.fold import ObservationState, RunState
+from apps.core.evidence.observation import LayerRef
+from apps.core.geo.grid import transformer
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import LayerStore
+from apps.runs.headline import scene_detail, scene_title
+
+MAX_SCENE_LAYERS = 40
+# role triples that read as natural or near colour, best first
+RGB_ROLES = (("red", "green", "blue"), ("nir", "red", "green"), ("swir1", "nir", "red"))
+
+
+def _is_geo(scenes: tuple[SceneInfo, ...]) -> bool:
+    return bool(scenes) and all(s.grid.is_georeferenced for s in scenes)
+
+
+def shown_bands(scene: SceneInfo) -> tuple[list[int], str]:
+    """1-based bands to show and their name: natural colour, false colour, first three, or one."""
+    by_role = {b.role: b.index for b in scene.bands}
+    for triple in RGB_ROLES:
+        if all(r in by_role for r in triple):
+            return [by_role[r] for r in triple], "Natural colour" if triple[0] == "red" else "False colour " + "-".join(triple)
+    first = scene.bands[0]
+    return [first.index], first.role if first.role != "unknown" else f"Band {first.index}"
+
+
+def scene_bounds(scene: SceneInfo) -> list[float]:
+    if scene.grid.is_georeferenced:
+        return list(scene.grid.lonlat_bounds())
+    return [0, 0, scene.grid.width, scene.grid.height]
+
+
+def map_config(state: RunState, *, selected: str = "", only: ObservationState | None = None) -> dict[str, Any]:
+    """Layers of a run, results above imagery; ``only`` limits the results to one observation's (and what it rests on)."""
+    question = state.question
+    scenes = question.scenes if question else ()
+    geo = _is_geo(scenes)
+    if not geo:
+        scenes = scenes[:1] if not only or not only.observation.inputs else tuple(
+            s for s in scenes if s.scene_id == (only.observation.inputs[0].scene_id or scenes[0].scene_id))[:1] or scenes[:1]
+    layers: list[dict[str, Any]] = []
+    if question and question.region and (question.region_crs == "image") != geo:
+        layers.append({"id": "region", "name": "Region of the question", "group": "Results", "kind": "geojson", "style": "region",
+                       "data": {"type": "Feature", "geometry": question.region, "properties": {}}, "visible": True})
+    shown = [only] if only else list(state.observations.values())
+    if only:
+        shown += [state.observations[p] for p in only.observation.parents if p in state.observations]
+    seen: set[tuple[str, str]] = set()
+    for held in reversed(shown) if not only else shown:
+        for ref in held.observation.result.layers:
+            if (ref.artifact, ref.kind) in seen or (not geo and ref.source_scene_id not in (None, scenes[0].scene_id)):
+                continue
+            seen.add((ref.artifact, ref.kind))
+            layer = _result_layer(state, held, ref, geo)
+            if layer:
+                layer["visible"] = layer["visible"] and (held.effective != "reject" or only is held) and (
+                    not selected or held.id == selected or only is not None)
+                layers.append(layer)
+    for i, scene in enumerate(scenes[:MAX_SCENE_LAYERS]):
+        bands, name = shown_bands(scene)
+        path = reverse("tile_scene" if geo else "tile_scene_image", args=[scene.scene_id, 0, 0, 0])
+        layers.append({
+            "id": f"scene-{scene.scene_id}", "name": scene_title(scene) if len(scenes) > 1 else name,
+            "detail": f"{name} · {scene_detail(scene)}" if len(scenes) > 1 else scene_detail(scene), "group": "Imagery",
+            "kind": "tiles", "url": _template(path) + "?bands=" + ",".join(map(str, bands)), "bounds": scene_bounds(scene),
+            "visible": i == 0, "max_native_zoom": _native_zoom(scene, geo), "opacity": 1})
+    bounds = [scene_bounds(s) for s in scenes]
+    config: dict[str, Any] = {
+        "crs": "geo" if geo else "image", "layers": layers,
+        "bounds": [min(b[0] for b in bounds), min(b[1] for b in bounds), max(b[2] for b in bounds), max(b[3] for b in bounds)]
+        if bounds else [-180, -60, 180, 75],
+    }
+    if geo or not scenes:
+        config |= {"land": static("build/land.geojson"), "graticule": True}
+    else:
+        config["size_px"] = [scenes[0].grid.width, scenes[0].grid.height]
+    if scenes:
+        grid = scenes[0].grid
+        config["grid"] = {"epsg": f"EPSG:{grid.epsg}" if grid.epsg else "", "transform": list(grid.transform),
+                          "size_px": [grid.width, grid.height], "gsd_m": scenes[0].effective_gsd_m,
+                          "proj4": CRS.from_user_input(grid.crs).to_proj4() if grid.crs else ""}
+        if len(scenes) > 1:
+            config["swipe"] = [f"scene-{scenes[0].scene_id}", f"scene-{scenes[-1].scene_id}"]
+    return config
+
+
+def features_for_map(layers: LayerStore, ref: LayerRef, scenes: Sequence[SceneInfo], *, limit: int) -> dict[str, Any]:
+    """A vector layer as GeoJSON for the map: longitude and latitude where its scene has a CRS, pixels otherwise.
+
+    At most ``limit`` features, best score first; ``total`` tells how many there are.
+    """
+    features = layers.read_features(ref)
+    total = len(features)
+    features = sorted(features, key=lambda f: -float(f.get("properties", {}).get("score") or 0))[:limit]
+    scene = next((s for s in scenes if s.scene_id == ref.source_scene_id), scenes[0] if len(scenes) == 1 else None)
+    out = []
+    for i, feature in enumerate(features):
+        geometry = shape(feature["geometry"])
+        if ref.crs == "image" and scene is not None and scene.grid.is_georeferenced:
+            grid = scene.grid
+            a, b, c, d, e, f = grid.transform
+            geometry = shapely.transform(geometry, lambda p: np.column_stack(
+                grid.lonlat(a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f)))
+        elif ref.crs not in ("image", "EPSG:4326"):
+            to = transformer(ref.crs, "EPSG:4326")
+            geometry = shapely.transform(geometry, lambda p: np.column_stack(to.transform(p[:, 0], p[:, 1])))
+        given = feature.get("properties", {})
+        score = given.get("score")
+        title = " ".join(filter(None, [str(given.get("class") or given.get("label") or ref.label),
+                                       f"{score:.2f}" if isinstance(score, float) else ""]))
+        out.append({"type": "Feature", "id": i, "geometry": mapping(geometry), "properties": given | {"title": title}})
+    return {"type": "FeatureCollection", "total": total, "features": out}
+
+
+def _template(path: str) -> str:
+    head, z, x, tail = path.rsplit("/", 3)
+    return f"{head}/{{z}}/{{x}}/{{y}}{tail.removeprefix('0')}"
+
+
+def _native_zoom(scene: SceneInfo, geo: bool) -> int:
+    import math
+
+    if not geo:
+        return max(0, math.ceil(math.log2(max(scene.grid.width, scene.grid.height) / 256)))
+    gsd = scene.effective_gsd_m or 10.0
+    west, south, east, north = scene.grid.lonlat_bounds()
+    resolution = 156543.03392804097 * math.cos(math.radians((south + north) / 2))
+    return max(0, min(24, math.ceil(math.log2(resolution / gsd))))
+
+
+def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: bool) -> dict[str, Any] | None:
+    name = ref.label.replace("_", " ") or ref.kind
+    base = {"id": f"{ref.artifact[7:19]}-{ref.kind}", "name": name[:1].upper() + name[1:], "group": "Results",
+            "detail": f"obs {held.observation.step}" + (f" · {ref.n:,} {'px' if ref.kind in ('mask', 'classes') else ''}" if ref.n is not None
+                                                       else "")}
+    if ref.kind in ("boxes", "polygons", "points"):
+        style = {"candidates": "candidates", "reference": "reference"}.get(ref.label, "boxes" if ref.kind == "boxes" else "mask")
+        return base | {"kind": "geojson", "style": style, "visible": ref.label != "candidates",
+                       "url": reverse("run_layer", args=[state.run_id, ref.artifact])}
+    if ref.kind in ("mask", "raster", "classes") and ref.grid is not None:
+        bounds = list(ref.grid.lonlat_bounds()) if ref.grid.is_georeferenced else [0, 0, ref.grid.width, ref.grid.height]
+        path = reverse("tile_layer" if geo else "tile_layer_image", args=[ref.artifact, 0, 0, 0])
+        return base | {"kind": "tiles", "url": _template(path), "bounds": bounds, "opacity": 0.62 if ref.kind == "mask" else 1,
+                       "visible": ref.kind == "mask", "style": "mask" if ref.kind == "mask" else "raster"}
+    return None

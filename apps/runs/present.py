@@ -1,0 +1,51 @@
+"""What a run's state looks like outside: the object of ``ask --json`` and its plain text (CLI.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.core.evidence.fold import RunState
+
+
+def ask_json(state: RunState) -> dict[str, Any]:
+    """The one object that ``ask --json`` prints."""
+    plan, answer = state.plan, state.answer
+    return {
+        "run_id": state.run_id,
+        "task_type": plan.task.task_type if plan else None,
+        "plan": [{"step": s.step, "tool": s.tool, "why": s.why, "arguments": s.arguments} for s in (plan.steps if plan else ())],
+        "observations": [
+            {"observation": o.observation.model_dump(mode="json"),
+             "checks": [c.model_dump(mode="json") for c in o.checks],
+             "decision": o.decision.model_dump(mode="json") if o.decision else None,
+             "verdict": o.verdict.model_dump(mode="json") if o.verdict else None}
+            for o in state.observations.values()],
+        "answer": answer.model_dump(mode="json") if answer else None,
+        "cost": state.cost.model_dump(mode="json"),
+        **({"error": {"code": state.failure.code, "message": state.failure.message, "id": state.failure.error_id}}
+           if state.failure else {}),
+    }
+
+
+def ask_text(state: RunState) -> str:
+    """The same for a person at a terminal."""
+    lines: list[str] = []
+    if state.plan:
+        if state.plan.understood:
+            lines.append(f"Understood: {state.plan.understood}")
+        lines += [f"  {s.step}. {s.tool}: {s.why}" for s in state.plan.steps]
+    for o in state.observations.values():
+        decision = o.decision
+        p = "" if decision is None or decision.p_correct is None else f", p = {decision.p_correct:.2f}"
+        word = {"accept": "Accepted", "reject": "Rejected", "request_evidence": "Evidence asked"}.get(
+            decision.decision if decision else "", "Undecided")
+        value = o.observation.result.value
+        lines.append(f"Observation {o.observation.step} ({o.observation.configuration.fine}): "
+                     f"{'no value' if value is None else value} {o.observation.result.unit} [{word}{p}; nobody has confirmed it]")
+        lines += [f"    {r}" for r in (decision.reasons if decision and decision.decision != "accept" else ())]
+    if state.failure:
+        lines.append(f"Failed: {state.failure.message} ({state.failure.error_id})")
+    if state.answer:
+        lines.append(("No answer: " if state.answer.abstained else "Answer: ") + state.answer.text)
+        lines += [f"  Note: {w}" for w in state.answer.warnings]
+    return "\n".join(lines)

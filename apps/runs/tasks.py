@@ -1,0 +1,35 @@
+"""Celery: id in, service called."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_ready
+
+from apps.runs import services
+
+
+@shared_task(name="apps.runs.tasks.run_execute", bind=True, max_retries=None)
+def run_execute(self: Any, run_id: str) -> None:
+    """Executes or resumes one run. Where its plan needs a vision model and this worker has none, it goes to that queue."""
+    from apps.runs.assembly import queue_for
+
+    queue = queue_for(run_id)
+    here = os.environ.get("RSURE_QUEUES", "")
+    if queue and here and queue not in here.split(","):
+        run_execute.apply_async(args=[run_id], queue=queue)
+        return
+    services.run_execute_now(run_id=run_id)
+
+
+@shared_task(name="apps.runs.tasks.runs_resume")
+def runs_resume() -> int:
+    """Periodic: takes up runs that nobody holds."""
+    return services.runs_resume_orphans()
+
+
+@worker_ready.connect  # type: ignore[misc]
+def _resume_at_start(**_: Any) -> None:
+    runs_resume.delay()

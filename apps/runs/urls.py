@@ -1,0 +1,23 @@
+"""Addresses of runs, observations and the run's socket, complete from the root."""
+
+from django.urls import path
+
+from apps.runs import api, consumers, views
+
+urlpatterns = [
+    path("runs/", views.run_list, name="run_list"),
+    path("runs/ask/", views.run_ask, name="run_ask"),
+    path("runs/plan/", views.run_plan, name="run_plan"),
+    path("runs/<uuid:run_id>/", views.run_page, name="run"),
+    path("runs/<uuid:run_id>/rail/", views.run_rail, name="run_rail"),
+    path("runs/<uuid:run_id>/map/", views.run_map, name="run_map"),
+    path("runs/<uuid:run_id>/cancel/", views.run_cancel, name="run_cancel"),
+    path("runs/<uuid:run_id>/layers/<str:digest>.geojson", views.run_layer, name="run_layer"),
+    path("runs/<uuid:run_id>/report/", views.run_report, name="run_report"),
+    path("observations/<str:observation_id>/", views.observation_page, name="observation"),
+    path("observations/<str:observation_id>/panel/", views.observation_panel, name="observation_panel"),
+    path("api/v1/runs/", api.RunList.as_view(), name="api_runs"),
+    path("api/v1/runs/<uuid:run_id>/", api.RunDetail.as_view(), name="api_run"),
+    path("api/v1/runs/<uuid:run_id>/events/", api.RunEvents.as_view(), name="api_run_events"),
+]
+websocket_urlpatterns = [path("ws/runs/<uuid:run_id>/", consumers.RunConsumer.as_asgi())]

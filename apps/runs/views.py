@@ -1,0 +1,266 @@
+"""Pages of runs and observations: parse, one service, answer. First paint and live fragments are one template over one fold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from apps.accounts.selectors import access_project_by_id, can
+from apps.core.errors import NotFoundError, UserError
+from apps.core.evidence.decision import VERDICT_REASONS
+from apps.core.evidence.fold import ObservationState, RunState
+from apps.imagery.selectors import scenes_for_ask
+from apps.runs import selectors, services
+from apps.runs.arguments import choices_from_text, region_from_text
+from apps.runs.assembly import layers, plan_preview
+from apps.runs.charts import run_chart, series_chart
+from apps.runs.headline import detail_text, headline, scene_detail, scene_title
+from apps.runs.mapview import features_for_map, map_config
+from apps.runs.models import Run
+from apps.runs.report import report_bytes
+
+STATUS_WORDS = {"queued": "Waiting for a worker", "running": "Running", "finished": "Finished", "failed": "Failed",
+                "cancelled": "Cancelled"}
+
+
+def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
+    main, what = headline(held.observation)
+    failed = [c for c in held.checks if c.outcome == "failed"]
+    note = ""
+    if held.decision is not None and held.decision.decision != "accept" and held.decision.reasons:
+        note = held.decision.reasons[0]
+    elif failed:
+        note = failed[0].message
+    return {"held": held, "o": held.observation, "main": main, "what": what, "detail": detail_text(held.observation), "note": note,
+            "is_struck": held.effective == "reject", "in_history": state.is_in_history(held.id),
+            "warnings": [line.message for line in held.observation.status.log if line.level == "warning"]}
+
+
+def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
+    steps = [_step_view(state, held) for held in state.observations.values()]
+    by_id = {s["held"].id: s["o"].step for s in steps}
+    answer = state.answer
+    confirmed, under = state.confirmed_count()
+    done_steps = {s["o"].step for s in steps}
+    plan_steps = state.plan.steps if state.plan else ()
+    return {
+        "run": run, "state": state, "seq": state.seq, "steps": steps, "answer": answer, "before": state.answer_before,
+        "cites": [{"id": i, "step": by_id.get(i, "?")} for i in (answer.based_on if answer else ())],
+        "claims": [{"text": c.text, "cites": [{"id": i, "step": by_id.get(i, "?")} for i in c.based_on]}
+                   for c in (answer.claims if answer else ())],
+        "confirmed": confirmed, "under": under, "confirmed_dots": [i < confirmed for i in range(min(under, 12))],
+        "n_open": sum(1 for s in steps if s["held"].verdict is None and s["held"].decision and s["held"].decision.decision != "accept"),
+        "waiting_steps": [s for s in plan_steps if s.step not in done_steps and not state.is_over],
+        "progress": list(state.progress.values()), "is_over": state.is_over and not run.pending_cause,
+        "status_word": STATUS_WORDS.get("running" if run.pending_cause else run.status, run.status),
+        "scenes": [{"s": s, "title": scene_title(s), "detail": scene_detail(s)} for s in (state.question.scenes if state.question else ())],
+        "may_review": can(request.user, run.project, "verdict"), "may_ask": can(request.user, run.project, "ask"),
+        "reasons": VERDICT_REASONS, "chart": run_chart(state), "live_url": f"/ws/runs/{run.pk}/",
+        "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
+        "tabs": [{"id": "tab-ask", "title": "Ask", "is_current": False},
+                 {"id": "tab-plan", "title": "Plan", "count": len(plan_steps) or None, "is_current": False},
+                 {"id": "tab-trace", "title": "Trace", "count": len(steps) or None, "is_current": True},
+                 {"id": "tab-answer", "title": "Answer", "is_current": False}],
+    }
+
+
+@login_required
+@require_GET
+def run_list(request: HttpRequest) -> HttpResponse:
+    return render(request, "runs/list.html", {"runs": selectors.run_list_for_user(request.user, limit=100)})
+
+
+@login_required
+@require_GET
+def run_page(request: HttpRequest, run_id: Any) -> HttpResponse:
+    run = selectors.access_run_by_id(request.user, run_id)
+    state = selectors.run_state(run.pk)
+    if state.question is None:
+        from apps.core.evidence.plan import Question
+
+        state.question, state.run_id = Question.model_validate(run.question), str(run.pk)
+    return render(request, "runs/workspace.html", _context(request, run, state) | {"config": map_config(state)})
+
+
+def _unchanged(request: HttpRequest, seq: int, run: Run) -> bool:
+    return request.headers.get("X-Seq") == str(seq) and not run.pending_cause and request.headers.get("X-Force") is None
+
+
+@login_required
+@require_GET
+def run_rail(request: HttpRequest, run_id: Any) -> HttpResponse:
+    run = selectors.access_run_by_id(request.user, run_id)
+    if _unchanged(request, run.last_seq, run):
+        return HttpResponse(status=204)
+    return render(request, "runs/rail.html", _context(request, run, selectors.run_state(run.pk)))
+
+
+@login_required
+@require_GET
+def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
+    run = selectors.access_run_by_id(request.user, run_id)
+    if _unchanged(request, run.last_seq, run):
+        return HttpResponse(status=204)
+    state = selectors.run_state(run.pk)
+    return render(request, "runs/map.html", _context(request, run, state) | {"config": map_config(state)})
+
+
+def _question_from_post(request: HttpRequest) -> dict[str, Any]:
+    post = request.POST
+    project = access_project_by_id(request.user, post.get("project", ""), "ask")
+    scenes = scenes_for_ask(request.user, project, post.getlist("scene"))
+    region_text = post.get("region", "").strip()
+    is_image_space = bool(scenes) and not all(s.scene_info.grid.is_georeferenced for s in scenes)
+    region: dict[str, Any] | None = None
+    if region_text:
+        region = _pixel_region(region_text) if is_image_space else region_from_text(region_text)
+    form = {k[5:]: v for k, v in post.items() if k.startswith("form-") and v.strip()} or None
+    return {"user": request.user, "project": project, "text": post.get("question", ""), "scenes": scenes, "region": region,
+            "region_crs": "image" if is_image_space else "EPSG:4326", "choices": choices_from_text(post.get("choices", "").strip()),
+            "form": form}
+
+
+def _pixel_region(text: str) -> dict[str, Any]:
+    import shapely
+    from shapely.geometry import mapping
+
+    try:
+        geometry = shapely.from_geojson(text) if text.startswith("{") else shapely.from_wkt(text)
+    except (shapely.errors.GEOSException, TypeError) as error:
+        raise UserError("BAD_REGION", "The region cannot be read.", str(error)[:200], "Draw it again.") from None
+    if geometry.geom_type not in ("Polygon", "MultiPolygon") or geometry.area <= 0:
+        raise UserError("BAD_REGION", "The region cannot be used.", "It is not a polygon with an area.", "Draw a rectangle or polygon.")
+    return dict(json.loads(json.dumps(mapping(geometry))))
+
+
+@login_required
+@require_POST
+def run_ask(request: HttpRequest) -> HttpResponse:
+    run = services.run_start(**_question_from_post(request))
+    url = reverse("run", args=[run.pk])
+    if request.headers.get("HX-Request"):
+        return HttpResponse(status=204, headers={"HX-Redirect": url})
+    return redirect(url)
+
+
+@login_required
+@require_POST
+def run_plan(request: HttpRequest) -> HttpResponse:
+    """The plan before it runs, as a fragment."""
+    asked = _question_from_post(request)
+    plan = plan_preview(text=asked["text"], scenes=[s.scene_info for s in asked["scenes"]], region=asked["region"],
+                        region_crs=asked["region_crs"], choices=asked["choices"], form=asked["form"])
+    return render(request, "runs/plan_preview.html", {"plan": plan})
+
+
+@login_required
+@require_POST
+def run_cancel(request: HttpRequest, run_id: Any) -> HttpResponse:
+    run = selectors.access_run_by_id(request.user, run_id, "ask")
+    services.run_cancel(user=request.user, run=run)
+    if request.headers.get("HX-Request"):
+        return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"rsure:changed": {}, "toast": {"text": "Run cancelled"}})})
+    return redirect("run", run_id=run.pk)
+
+
+@login_required
+@require_GET
+def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
+    """A vector layer of the run for its map: lon/lat where the scenes have a CRS, pixels otherwise."""
+    run = selectors.access_run_by_id(request.user, run_id)
+    state = selectors.run_state(run.pk)
+    found = next(((o, ref) for o in state.observations.values() for ref in o.observation.result.layers
+                  if ref.artifact == digest and ref.kind in ("boxes", "polygons", "points")), None)
+    if found is None:
+        raise NotFoundError("layer")
+    held, ref = found
+    features = features_for_map(layers(), ref, state.question.scenes if state.question else (), limit=5000)
+    for feature in features["features"]:
+        feature["properties"].setdefault("href", reverse("observation", args=[held.id]))
+    response = JsonResponse(features)
+    response["Cache-Control"] = "private, max-age=86400, immutable"
+    return response
+
+
+@login_required
+@require_GET
+def run_report(request: HttpRequest, run_id: Any) -> HttpResponse:
+    """The run as a file: ``?as=html|json|csv|geojson``."""
+    run = selectors.access_run_by_id(request.user, run_id)
+    kind = request.GET.get("as", "html")
+    state = selectors.run_state(run.pk)
+    if kind == "html":
+        return render(request, "runs/report.html", _context(request, run, state) | {"config": map_config(state)})
+    data, media_type = report_bytes(state, kind, layers())
+    response = HttpResponse(data, content_type=media_type)
+    response["Content-Disposition"] = f'attachment; filename="run-{str(run.pk)[:8]}.{kind}"'
+    return response
+
+
+def _observation_context(request: HttpRequest, observation_id: str) -> dict[str, Any]:
+    from apps.runs.history import observation_history
+
+    row, state = selectors.access_observation(request.user, observation_id)
+    held = state.observations[row.id]
+    ids = list(state.observations)
+    at = ids.index(row.id)
+    view = _step_view(state, held)
+    required = [c for c in held.checks if c.check == "contract.evidence_required"]
+    return {
+        "run": row.run, "row": row, "state": state, "seq": state.seq, "view": view, "held": held, "o": held.observation,
+        "decision": held.decision, "verdict": held.verdict, "checks": held.checks, "policy_gate": _gate(held),
+        "contributions": sorted(held.decision.contributions.items(), key=lambda kv: -abs(kv[1]))[:8] if held.decision else [],
+        "history": observation_history(state, held), "previous": ids[at - 1] if at else None,
+        "next": ids[at + 1] if at + 1 < len(ids) else None, "position": at + 1, "total": len(ids), "chart": series_chart(held.observation),
+        "may_review": can(request.user, row.run.project, "verdict"), "reasons": VERDICT_REASONS,
+        "children": state.descendants(row.id), "live_url": f"/ws/runs/{row.run_id}/", "answer": state.answer,
+        "before": state.answer_before, "config": map_config(state, only=held), "evidence_complete": required and required[0].outcome == "passed",
+        "is_over": state.is_over and not row.run.pending_cause, "log": held.observation.status.log,
+        "scores": _score_histogram(held),
+    }
+
+
+def _gate(held: ObservationState) -> dict[str, float] | None:
+    """The policy's two thresholds as the decision stored them."""
+    if held.decision is None or held.decision.p_correct is None:
+        return None
+    import re
+
+    numbers = dict(re.findall(r"(accept_at|reject_at)=([0-9.]+)", held.decision.policy))
+    if len(numbers) != 2:
+        return None
+    return {"p": held.decision.p_correct, "accept_at": float(numbers["accept_at"]), "reject_at": float(numbers["reject_at"])}
+
+
+def _score_histogram(held: ObservationState) -> dict[str, Any] | None:
+    scores = held.observation.evidence.intermediate.get("scores")
+    values = [s for s in scores if isinstance(s, int | float)] if isinstance(scores, list) else []
+    if len(values) < 2:
+        return None
+    bins = [0] * 20
+    for s in values:
+        bins[min(19, max(0, int(s * 20)))] += 1
+    top = max(bins)
+    return {"bars": [{"x": i * 5, "h": round(32 * n / top, 1), "y": round(34 - 32 * n / top, 1), "n": n} for i, n in enumerate(bins)],
+            "n": len(values)}
+
+
+@login_required
+@require_GET
+def observation_page(request: HttpRequest, observation_id: str) -> HttpResponse:
+    return render(request, "runs/observation.html", _observation_context(request, observation_id))
+
+
+@login_required
+@require_GET
+def observation_panel(request: HttpRequest, observation_id: str) -> HttpResponse:
+    context = _observation_context(request, observation_id)
+    if _unchanged(request, context["seq"], context["run"]):
+        return HttpResponse(status=204)
+    return render(request, "runs/observation_panel.html", context)
