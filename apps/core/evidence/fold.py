@@ -75,6 +75,7 @@ class RunState:
     question: Question | None = None
     started: RunStarted | None = None
     plan: Plan | None = None
+    plans: list[Plan] = field(default_factory=list)
     observations: dict[str, ObservationState] = field(default_factory=dict)
     steps_started: dict[str, StepStarted] = field(default_factory=dict)
     progress: dict[int, ProgressReported] = field(default_factory=dict)
@@ -155,6 +156,8 @@ def apply(state: RunState, seq: int, event: Event) -> RunState:
             state.status = "running"
         case PlanProposed():
             state.plan = event.plan
+            if event.plan not in state.plans:
+                state.plans.append(event.plan)
         case StepStarted():
             state.steps_started[event.call_key] = event
         case ProgressReported():

@@ -1,0 +1,608 @@
+"""The answer, made from the plan's recipe and the verified history alone.
+
+Every number of an answer is a result of accepted observations whose ancestors are all accepted; what is
+missing is named as open and the answer abstains. The value is kept exact; only the text is rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from apps.agent.dates import dates_in
+from apps.agent.moves import Open, Stopped
+from apps.agent.units import ALIASES, UNIT_PATTERN, convert, dimension, number_text
+from apps.core.evidence.fold import ObservationState, RunState
+from apps.core.evidence.observation import Observation
+from apps.core.evidence.plan import Answer, AnswerRecipe, Claim, Plan, Question
+
+# A numeric option is taken where it is the nearest and no farther than this share of itself; a recipe may
+# state another.
+CHOICE_TOLERANCE = 0.1
+_NEEDS_CODES = (
+    ("roles", "NEEDS_BANDS"),
+    ("gsd_m", "NEEDS_GSD"),
+    ("crs", "NEEDS_CRS"),
+    ("dates", "NEEDS_DATES"),
+    ("region", "NEEDS_REGION"),
+    ("model", "MODEL_MISSING"),
+)
+
+
+class _NoAnswerError(Exception):
+    """Inside this module: the accepted observations do not give an answer, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What a recipe made of its observations, before choices are looked at."""
+
+    text: str
+    value: float | int | bool | str
+    unit: str | None = None
+    interval: tuple[float, float] | None = None
+    claims: tuple[Claim, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def abstain(
+    reason: str,
+    code: str = "NO_ANSWER",
+    *,
+    needs: Mapping[str, Any] | None = None,
+    based_on: Iterable[str] = (),
+    warnings: Iterable[str] = (),
+) -> Answer:
+    """An answer that says why there is none."""
+    return Answer(
+        text=f"I can't tell. {reason}"[:4000],
+        abstained=True,
+        reason=reason[:2000],
+        code=code,
+        needs=dict(needs or {}),
+        based_on=tuple(based_on),
+        warnings=tuple(warnings),
+    )
+
+
+def answer_from(state: RunState, plan: Plan, question: Question, stopped: Stopped) -> Answer:
+    """The answer of a plan that has come to its end. Abstains where a step that it rests on is open."""
+    recipe = plan.answer
+    if recipe is None or not recipe.steps:
+        return abstain("The plan does not say how an answer is made.", "NO_ANSWER")
+    held: dict[int, ObservationState] = {}
+    for n in recipe.steps:
+        at = stopped.chosen.get(n)
+        if at is None or not state.is_in_history(at):
+            return _abstain_open(state, plan, stopped)
+        held[n] = state.observations[at]
+    under = _with_ancestors(state, [o.id for o in held.values()])
+    warnings = _warnings(plan, under)
+    based_on = tuple(o.id for o in under)
+    try:
+        finding = _find(state, recipe, held)
+        choice = _choose(finding, recipe, question) if question.choices else None
+    except _NoAnswerError as e:
+        return abstain(str(e), "NO_ANSWER", based_on=based_on, warnings=warnings)
+    text = finding.text if choice is None else f"{choice}: {question.choices[choice]}. {finding.text}"
+    return Answer(
+        text=text[:4000],
+        value=finding.value,
+        unit=finding.unit,
+        choice=choice,
+        interval=finding.interval,
+        based_on=based_on,
+        claims=finding.claims,
+        warnings=_unique((*warnings, *finding.warnings)),
+    )
+
+
+# --- what is open -----------------------------------------------------------------------------------------
+def _abstain_open(state: RunState, plan: Plan, stopped: Stopped) -> Answer:
+    """Names what is open, why, and what the person can do about it."""
+    sentences: list[str] = []
+    needs: dict[str, Any] = {}
+    code = ""
+    waiting: list[str] = []
+    why = {s.step: s.why for s in plan.steps}
+    causes = [o for o in stopped.open if o.observation_ids] or list(stopped.open)
+    for o in causes:
+        held = [state.observations[i] for i in o.observation_ids]
+        for h in held:
+            needs.update(h.observation.status.needs)
+        code = code or _open_code(held, needs)
+        head = f"Step {o.step} ({why.get(o.step, '').rstrip('.')})" if why.get(o.step) else f"Step {o.step}"
+        sentences.append(f"{head} is open: {_open_reason(o, held)}")
+        if o.state == "waiting":
+            waiting.extend(o.observation_ids)
+    if waiting:
+        needs["verdict"] = list(waiting)
+        sentences.append("Look at its evidence and say whether it is right; the answer then follows.")
+    elif code in ("RULE_FAILED", "NO_ANSWER", "VERIFIER_UNAVAILABLE"):
+        sentences.append(
+            "If you find it right, say so on the observation; else ask with another method, region or date."
+        )
+    return abstain(
+        " ".join(sentences) or "No observation was accepted.",
+        code or "NO_ANSWER",
+        needs=needs,
+        based_on=tuple(
+            o.id for o in _with_ancestors(state, list(stopped.chosen.values())) if state.is_in_history(o.id)
+        ),
+        warnings=plan.warnings,
+    )
+
+
+def _open_reason(o: Open, held: list[ObservationState]) -> str:
+    last = held[-1] if held else None
+    if last is None:
+        return o.message
+    if last.verdict is not None:
+        return {
+            "reject": "a person said that its observation is wrong.",
+            "unsure": "a person was unsure of its observation.",
+            "accept": o.message,
+        }[last.verdict.value]
+    if last.observation.status.state == "failed" and last.observation.status.reason:
+        return last.observation.status.reason
+    reasons = last.decision.reasons if last.decision else ()
+    text = reasons[0] if reasons else o.message
+    others = f" ({len(held)} observations were tried.)" if len(held) > 1 else ""
+    return text + others
+
+
+def _open_code(held: list[ObservationState], needs: Mapping[str, Any]) -> str:
+    for key, code in _NEEDS_CODES:
+        if key in needs:
+            return code
+    stages = {h.decision.stage for h in held if h.decision is not None and h.verdict is None}
+    if stages == {"status"}:
+        return "TOOL_FAILED"
+    if stages == {"rules"}:
+        return "RULE_FAILED"
+    if "unverified" in {d.stage for h in held for d in h.decisions}:
+        return "VERIFIER_UNAVAILABLE"
+    return "NO_ANSWER"
+
+
+# --- what was found ---------------------------------------------------------------------------------------
+def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationState]) -> _Finding:
+    kind = str(recipe.options.get("of", "value")) if recipe.kind == "choice" else recipe.kind
+    parts = [held[n].observation for n in recipe.steps]
+    match kind:
+        case "value":
+            finding = _value(recipe, parts[0])
+        case "compare":
+            finding = _compare(state, recipe, parts)
+        case "difference":
+            finding = _difference(state, recipe, parts)
+        case "date":
+            finding = _date(recipe, parts[0])
+        case "boolean":
+            finding = _boolean(recipe, parts[0])
+        case "text":
+            finding = _text(parts[0])
+        case _:
+            raise _NoAnswerError(f"The plan asks for an answer of the unknown kind {kind!r}.")
+    note = _method_note(state, recipe, parts)
+    text = f"{finding.text.rstrip('.')}{note}."
+    claims = finding.claims or (_claim(state, text, parts),)
+    return _Finding(text, finding.value, finding.unit, finding.interval, claims, finding.warnings)
+
+
+def _number(recipe: AnswerRecipe, o: Observation) -> tuple[float | int, str]:
+    """(value, unit) of a numeric result in the recipe's unit."""
+    r = o.result
+    if r.value is None:
+        raise _NoAnswerError(f"The observation of step {o.step} has no value. {o.status.reason}".strip())
+    if isinstance(r.value, bool | str):
+        raise _NoAnswerError(f"The observation of step {o.step} is {r.value!r}, not a number.")
+    to = recipe.unit
+    if to in ("", "1") and dimension(r.unit) != "number":
+        to = r.unit  # the recipe does not ask for a unit: the tool's own stands
+    try:
+        return convert(r.value, r.unit, to), to
+    except ValueError:
+        raise _NoAnswerError(
+            f"The observation of step {o.step} is in {r.unit!r}, which cannot be given in {to!r}."
+        ) from None
+
+
+def _interval(recipe: AnswerRecipe, o: Observation, unit: str) -> tuple[float, float] | None:
+    if o.result.interval is None:
+        return None
+    low, high = (convert(x, o.result.unit, unit) for x in o.result.interval)
+    return low, high
+
+
+def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
+    value, unit = _number(recipe, o)
+    is_count = o.result.kind == "count"
+    is_signed = bool(recipe.options.get("signed"))
+    if is_count and float(value).is_integer():
+        value = int(value)
+    shown = number_text(value, unit, is_count=is_count, is_signed=is_signed)
+    if is_count and recipe.options.get("noun"):
+        text = f"{shown} {_noun(recipe, value)}"
+    else:
+        text = f"{_phrase(recipe, o)} is {shown}"
+        if unit == "1" and o.result.kind == "ratio":
+            text += f" ({number_text(value * 100, '%')})"
+    interval = _interval(recipe, o, unit)
+    if interval is not None:
+        level = f"{o.result.interval_level:.0%} ".replace("%", " %") if o.result.interval_level else ""
+        text += (
+            f", {level}interval {number_text(interval[0], unit, is_count=is_count)} to "
+            f"{number_text(interval[1], unit, is_count=is_count)}"
+        )
+    warnings: tuple[str, ...] = ()
+    if o.result.kind == "trend":
+        p = o.evidence.intermediate.get("p_value", o.evidence.intermediate.get("p"))
+        if isinstance(p, int | float) and not isinstance(p, bool):
+            text += f", p = {p:.3g}"
+            if p > 0.05:
+                warnings = ("The trend cannot be told from no trend at the 5 % level.",)
+    text += _support_note(o)
+    return _Finding(text, value, unit, interval, warnings=warnings)
+
+
+def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
+    if len(parts) < 2:
+        raise _NoAnswerError("A comparison needs two observations.")
+    labels = [str(x) for x in _list(recipe.options.get("labels"))] or [f"step {o.step}" for o in parts]
+    numbers = [_number(recipe, o) for o in parts]
+    if len(labels) != len(parts) or len({u for _, u in numbers}) != 1:
+        raise _NoAnswerError("The observations to be compared are in different units.")
+    unit = numbers[0][1]
+    pick = max if recipe.options.get("pick", "max") == "max" else min
+    best = pick(v for v, _ in numbers)
+    winners = [i for i, (v, _) in enumerate(numbers) if v == best]
+    is_count = parts[0].result.kind == "count"
+    listed = "; ".join(
+        f"{label}: {number_text(v, unit, is_count=is_count)}"
+        for label, (v, _) in zip(labels, numbers, strict=True)
+    )
+    word = str(recipe.options.get("word", "larger" if pick is max else "smaller"))
+    claims = tuple(
+        _claim(state, f"{label}: {number_text(v, unit, is_count=is_count)}", [o])
+        for label, (v, _), o in zip(labels, numbers, parts, strict=True)
+    )
+    if len(winners) > 1:
+        return _Finding(f"They are equal ({listed})", "equal", None, claims=claims)
+    at = winners[0]
+    warnings = tuple(
+        f"The intervals of {labels[at]} and {labels[i]} overlap; which one is {word} is not certain."
+        for i, o in enumerate(parts)
+        if i != at and _overlap(parts[at].result.interval, o.result.interval)
+    )
+    phrase = str(recipe.options.get("phrase", ""))
+    return _Finding(
+        f"{labels[at]} is {word}{f' in {phrase}' if phrase else ''} ({listed})",
+        labels[at],
+        None,
+        claims=claims,
+        warnings=warnings,
+    )
+
+
+def _difference(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
+    if len(parts) != 2:
+        raise _NoAnswerError("A difference needs two observations.")
+    is_relative = bool(recipe.options.get("relative"))
+    plain = recipe.model_copy(update={"unit": parts[1].result.unit}) if is_relative else recipe
+    (first, unit), (second, unit_2) = _number(plain, parts[0]), _number(plain, parts[1])
+    if unit != unit_2:
+        raise _NoAnswerError(f"The two observations are in different units ({unit}, {unit_2}).")
+    is_count = all(o.result.kind == "count" for o in parts)
+    value: float | int = second - first
+    out_unit = unit
+    if is_relative:
+        if first == 0:
+            raise _NoAnswerError("The first value is 0, so a relative change has no meaning.")
+        value, out_unit, is_count = 100 * (second - first) / first, "%", False
+    labels = [str(x) for x in _list(recipe.options.get("labels"))] or ["first", "second"]
+    count = all(o.result.kind == "count" for o in parts)
+    listed = "; ".join(
+        f"{label}: {number_text(v, unit, is_count=count)}"
+        for label, v in zip(labels, (first, second), strict=True)
+    )
+    claims = tuple(
+        _claim(state, f"{label}: {number_text(v, unit, is_count=count)}", [o])
+        for label, v, o in zip(labels, (first, second), parts, strict=True)
+    )
+    shown = number_text(value, out_unit, is_count=is_count, is_signed=True)
+    return _Finding(f"{_phrase(recipe, parts[1])} is {shown} ({listed})", value, out_unit, claims=claims)
+
+
+def _date(recipe: AnswerRecipe, o: Observation) -> _Finding:
+    if not isinstance(o.result.value, str):
+        raise _NoAnswerError(f"The observation of step {o.step} names no date.")
+    item = next((i for i in o.result.items if i.get("date") == o.result.value), None)
+    lowest = item.get("value") if item is not None else None
+    at = f" ({number_text(float(lowest), o.result.unit)})" if isinstance(lowest, int | float) else ""
+    n = len(o.result.items)
+    among = f", among {n} dates" if n else ""
+    phrase = str(recipe.options.get("phrase", "")) or f"The date of {o.result.quantity}"
+    return _Finding(f"{phrase} is {o.result.value}{at}{among}", o.result.value)
+
+
+def _boolean(recipe: AnswerRecipe, o: Observation) -> _Finding:
+    r = o.result
+    noun = str(recipe.options.get("noun", ""))
+    if isinstance(r.value, bool):
+        return _Finding(f"{'Yes' if r.value else 'No'}{f': {noun}' if noun else ''}", r.value)
+    value, unit = _number(recipe, o)
+    limit = recipe.options.get("value", 0)
+    op = str(recipe.options.get("op", ">"))
+    if not isinstance(limit, int | float) or op not in (">", ">=", "<", "<="):
+        raise _NoAnswerError("The plan's comparison cannot be carried out.")
+    holds = {">": value > limit, ">=": value >= limit, "<": value < limit, "<=": value <= limit}[op]
+    shown = number_text(value, unit, is_count=r.kind == "count")
+    what = (
+        f"{shown} {_noun(recipe, value)}"
+        if r.kind == "count" and noun
+        else f"{_phrase(recipe, o)} is {shown}"
+    )
+    return _Finding(f"{'Yes' if holds else 'No'}: {what}{_support_note(o)}", holds)
+
+
+def _text(o: Observation) -> _Finding:
+    if o.result.value is None:
+        raise _NoAnswerError(f"The observation of step {o.step} says nothing.")
+    return _Finding(str(o.result.value), str(o.result.value))
+
+
+# --- multiple choice --------------------------------------------------------------------------------------
+_NUMBER = r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+_QUANTITY = re.compile(rf"({_NUMBER})\s*({UNIT_PATTERN})?(?![\w²])", re.IGNORECASE)
+
+
+def _choose(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str:
+    """The key of the option that the finding supports; _NoAnswerError where none or more than one fits."""
+    if isinstance(finding.value, bool):
+        return _one(finding, question, lambda text: _yes_no(text) is finding.value)
+    if isinstance(finding.value, str):
+        wanted = _plain(finding.value)
+        exact = [k for k, text in question.choices.items() if _plain(text) == wanted]
+        if len(exact) == 1:
+            return exact[0]
+        return _one(
+            finding,
+            question,
+            lambda text: (
+                _same_date(text, str(finding.value))
+                or re.search(rf"\b{re.escape(wanted)}\b", _plain(text)) is not None
+                or (
+                    len(_plain(text)) > 1 and re.search(rf"\b{re.escape(_plain(text))}\b", wanted) is not None
+                )
+            ),
+        )
+    return _nearest(finding, recipe, question)
+
+
+def _one(finding: _Finding, question: Question, fits: Any) -> str:
+    found = [k for k, text in question.choices.items() if fits(text)]
+    if len(found) != 1:
+        raise _NoAnswerError(
+            f"{finding.text} {'No option says this.' if not found else 'More than one option says this.'}"
+        )
+    return found[0]
+
+
+def _nearest(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str:
+    value, unit = float(finding.value), finding.unit or "1"
+    stated = recipe.options.get("tolerance", CHOICE_TOLERANCE)
+    tolerance = float(stated) if isinstance(stated, int | float) else CHOICE_TOLERANCE
+    inside: list[str] = []
+    distances: list[tuple[float, float, str]] = []
+    for key, text in question.choices.items():
+        span = _range(text, unit)
+        if span is not None:
+            if span[0] <= value <= span[1]:
+                inside.append(key)
+            continue
+        option = _quantity(text, unit)
+        if option is not None:
+            distances.append((abs(option - value), abs(option), key))
+    if len(inside) == 1 and not distances:
+        return inside[0]
+    if len(inside) > 1:
+        raise _NoAnswerError(f"{finding.text} More than one option covers it.")
+    distances.sort()
+    if not inside and distances:
+        distance, size, key = distances[0]
+        is_tied = len(distances) > 1 and distances[1][0] == distance
+        if distance <= tolerance * max(size, 1e-12) and not is_tied:
+            return key
+    elif inside and (not distances or distances[0][0] > 0):
+        return inside[0]
+    raise _NoAnswerError(
+        f"{finding.text} No option lies within {tolerance:.0%} of it.".replace("%", " %", 1)
+        if "%" not in finding.text
+        else f"{finding.text} No option lies near enough."
+    )
+
+
+def _quantity(text: str, unit: str) -> float | None:
+    """The one number of an option in ``unit`` (its own unit where it names one of the same dimension)."""
+    found = _QUANTITY.findall(text)
+    if len(found) != 1:
+        return None
+    return _in_unit(found[0][0], found[0][1], unit)
+
+
+def _in_unit(number: str, own: str, unit: str) -> float | None:
+    value = float(number.replace(",", "").replace("−", "-"))
+    named = next(
+        (u for pattern, u in ALIASES if own and re.fullmatch(pattern, own.strip(), re.IGNORECASE)), None
+    )
+    try:
+        return convert(value, named or unit, unit)
+    except ValueError:
+        return None
+
+
+def _range(text: str, unit: str) -> tuple[float, float] | None:
+    """(low, high) of an option such as '10 to 20 %', 'more than 50', 'less than 10'."""
+    two = re.search(
+        rf"({_NUMBER})\s*({UNIT_PATTERN})?\s*(?:-|–|to|and)\s*(\d[\d,.]*)\s*({UNIT_PATTERN})?(?![\w²])",
+        text,
+        re.IGNORECASE,
+    )
+    if two:
+        low, high = (
+            _in_unit(two[1], two[2] or two[4] or "", unit),
+            _in_unit(two[3].rstrip(".,"), two[4] or two[2] or "", unit),
+        )
+        return (low, high) if low is not None and high is not None and low <= high else None
+    one = re.search(
+        rf"(more than|over|above|at least|greater than|>=?|less than|under|below|at most|fewer than|<=?)\s*"
+        rf"({_NUMBER})\s*({UNIT_PATTERN})?(?![\w²])",
+        text,
+        re.IGNORECASE,
+    )
+    if one:
+        at = _in_unit(one[2], one[3] or "", unit)
+        if at is None:
+            return None
+        is_above = one[1].casefold() in ("more than", "over", "above", "at least", "greater than", ">", ">=")
+        return (at, float("inf")) if is_above else (float("-inf"), at)
+    return None
+
+
+def _yes_no(text: str) -> bool | None:
+    first = re.match(r"\W*(\w+)", text)
+    word = first[1].casefold() if first else ""
+    return (
+        True
+        if word in ("yes", "true", "present")
+        else False
+        if word in ("no", "false", "absent", "none")
+        else None
+    )
+
+
+def _same_date(text: str, iso: str) -> bool:
+    try:
+        wanted = date.fromisoformat(iso[:10])
+    except ValueError:
+        return False
+    spans = dates_in(text)
+    return len(spans) == 1 and spans[0].start <= wanted <= spans[0].end
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"[\w.\-]+", text.casefold()))
+
+
+# --- pieces of text ---------------------------------------------------------------------------------------
+def _phrase(recipe: AnswerRecipe, o: Observation) -> str:
+    phrase = str(recipe.options.get("phrase", ""))
+    return phrase or f"{o.result.kind.capitalize()}{f' of {o.result.quantity}' if o.result.quantity else ''}"
+
+
+def _noun(recipe: AnswerRecipe, value: float) -> str:
+    noun = str(recipe.options.get("noun", ""))
+    return str(recipe.options.get("noun_one", noun)) if value == 1 else noun
+
+
+def _support_note(o: Observation) -> str:
+    """How many pixels or dates the number rests on."""
+    if o.result.kind in ("series", "trend") and o.result.items:
+        return f" (over {len(o.result.items)} dates)"
+    middle = o.evidence.intermediate
+    numerator, denominator = middle.get("numerator"), middle.get("denominator")
+    if o.result.kind == "ratio" and isinstance(numerator, int) and isinstance(denominator, int):
+        return f" ({numerator:,} of {denominator:,} valid pixels)"
+    n = middle.get("valid_px")
+    if o.result.kind in ("statistic", "area") and isinstance(n, int) and not isinstance(n, bool):
+        return f" ({n:,} valid pixels)"
+    return ""
+
+
+def _method_note(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> str:
+    """Names how perceived layers were made, as the tool really made them; nothing where none was
+    perceived.
+    """
+    notes = []
+    for o in _with_ancestors(state, [p.id for p in parts]):
+        note = _method(o.observation)
+        if note:
+            notes.append(note)
+    return f"; {'; '.join(_unique(notes))}" if notes else ""
+
+
+def _method(o: Observation) -> str:
+    if o.tool != "perceive":
+        return ""
+    passed: dict[str, Any] = {**o.arguments, **o.arguments_passed}
+    targets = ", ".join(passed["target_groups"]) if isinstance(passed.get("target_groups"), dict) else ""
+    if passed.get("mode") == "regions" and isinstance(passed.get("regions_method"), dict):
+        method: dict[str, Any] = passed["regions_method"]
+        name = str(method.get("index") or method.get("band") or "")
+        used = o.evidence.source.get("thresholds")
+        number = (
+            next((v for v in used.values() if isinstance(v, int | float)), None)
+            if isinstance(used, dict)
+            else None
+        )
+        stated = method.get("threshold")
+        limit = stated if isinstance(stated, int | float) else number
+        how = " (Otsu's threshold)" if stated == "otsu" or o.configuration.fine.endswith("/otsu") else ""
+        if method.get("kind") == "class_value":
+            values = ", ".join(str(v) for v in _list(method.get("values")))
+            return f"{targets} by the class map's values {values}"
+        if name and limit is not None:
+            side = "<" if method.get("side") == "below" else ">"
+            return f"{targets} by {name.upper()} {side} {limit:.4g}{how}"
+        return f"{targets} by {o.configuration.fine}"
+    if passed.get("mode") == "objects":
+        weights = o.evidence.source.get("weights")
+        name = str(weights.get("name", "")) if isinstance(weights, dict) else str(weights or "")
+        return f"found by {name}" if name else f"found by {o.configuration.fine}"
+    return ""
+
+
+def _claim(state: RunState, text: str, parts: list[Observation]) -> Claim:
+    return Claim(
+        text=text[:1000], based_on=tuple(o.id for o in _with_ancestors(state, [p.id for p in parts]))
+    )
+
+
+def _with_ancestors(state: RunState, ids: list[str]) -> list[ObservationState]:
+    """These observations and all that they rest on, in the order of the log."""
+    found: set[str] = set()
+    todo = list(ids)
+    while todo:
+        at = todo.pop()
+        if at not in found and at in state.observations:
+            found.add(at)
+            todo.extend(state.observations[at].observation.parents)
+    return [o for o in state.observations.values() if o.id in found]
+
+
+def _warnings(plan: Plan, under: list[ObservationState]) -> tuple[str, ...]:
+    """Warnings of the plan, and those that the tools wrote to the logs of what the answer rests on."""
+    out = list(plan.warnings)
+    for o in under:
+        status = o.observation.status
+        if status.state == "partial" and status.reason:
+            out.append(f"Step {o.observation.step} is partial: {status.reason}")
+        out.extend(line.message for line in status.log if line.level in ("warning", "error"))
+        out.extend(c.message for c in o.checks if c.severity == "warn" and c.outcome == "failed")
+    return _unique(out)
+
+
+def _unique(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
