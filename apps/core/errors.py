@@ -10,12 +10,39 @@ from __future__ import annotations
 from typing import Any
 
 # The codes a page or a command may show; UX.md lists the states that must exist for them.
-ERROR_CODES = frozenset({
-    "NEEDS_CRS", "NEEDS_GSD", "NEEDS_BANDS", "NEEDS_DATES", "NEEDS_REGION", "UNREADABLE", "TOO_LARGE", "UNSAFE_FILE",
-    "UPLOAD_STALLED", "TILE_TIMEOUT", "TOOL_FAILED", "RULE_FAILED", "VERIFIER_UNAVAILABLE", "MODEL_UNREACHABLE",
-    "MODEL_MISSING", "BUDGET_REACHED", "NO_ANSWER", "LIVE_OFF", "CONFLICT", "SESSION_EXPIRED", "WORKER_DOWN",
-    "BAD_ARGUMENT", "BAD_REGION", "BAD_OBSERVATION", "BAD_PLAN", "BAD_QUESTION", "NOT_FOUND", "FORBIDDEN", "OVER_QUOTA",
-})
+ERROR_CODES = frozenset(
+    {
+        "NEEDS_CRS",
+        "NEEDS_GSD",
+        "NEEDS_BANDS",
+        "NEEDS_DATES",
+        "NEEDS_REGION",
+        "UNREADABLE",
+        "TOO_LARGE",
+        "UNSAFE_FILE",
+        "UPLOAD_STALLED",
+        "TILE_TIMEOUT",
+        "TOOL_FAILED",
+        "RULE_FAILED",
+        "VERIFIER_UNAVAILABLE",
+        "MODEL_UNREACHABLE",
+        "MODEL_MISSING",
+        "BUDGET_REACHED",
+        "NO_ANSWER",
+        "LIVE_OFF",
+        "CONFLICT",
+        "SESSION_EXPIRED",
+        "WORKER_DOWN",
+        "BAD_ARGUMENT",
+        "BAD_REGION",
+        "BAD_OBSERVATION",
+        "BAD_PLAN",
+        "BAD_QUESTION",
+        "NOT_FOUND",
+        "FORBIDDEN",
+        "OVER_QUOTA",
+    }
+)
 
 
 class RSureError(Exception):
@@ -43,8 +70,13 @@ class NotFoundError(UserError):
     """The object is absent or belongs to others; both read the same."""
 
     def __init__(self, thing: str):
-        super().__init__("NOT_FOUND", f"No such {thing}.", "It does not exist, or it is not yours.",
-                         "Check the address, or ask a member of its project.", status=404)
+        super().__init__(
+            "NOT_FOUND",
+            f"No such {thing}.",
+            "It does not exist, or it is not yours.",
+            "Check the address, or ask a member of its project.",
+            status=404,
+        )
 
 
 class ModelError(RSureError):

@@ -28,8 +28,14 @@ class RasterReader(Protocol):
     @property
     def info(self) -> SceneInfo: ...
 
-    def read(self, bands: Sequence[int], window: Window | None = None, out_shape: tuple[int, int] | None = None, *,
-             physical: bool = True) -> MaskedRaster:
+    def read(
+        self,
+        bands: Sequence[int],
+        window: Window | None = None,
+        out_shape: tuple[int, int] | None = None,
+        *,
+        physical: bool = True,
+    ) -> MaskedRaster:
         """(bands, rows, columns) of the 1-based ``bands``; masked by the one nodata policy; ``physical`` applies scale and
         offset (float32/float64), else stored values. ``out_shape`` (rows, columns) reads from overviews."""
         ...
@@ -49,16 +55,26 @@ class LayerStore(Protocol):
     FeatureCollections in the CRS named by the reference (``image``: pixel coordinates, x right, y down).
     """
 
-    def put_mask(self, mask: NDArray[np.bool_], valid: NDArray[np.bool_], grid: Grid, *, label: str,
-                 scene_id: str | None = None) -> LayerRef: ...
+    def put_mask(
+        self, mask: NDArray[np.bool_], valid: NDArray[np.bool_], grid: Grid, *, label: str, scene_id: str | None = None
+    ) -> LayerRef: ...
 
     def put_raster(self, raster: MaskedRaster, *, label: str, scene_id: str | None = None) -> LayerRef: ...
 
-    def put_classes(self, classes: NDArray[np.uint8], valid: NDArray[np.bool_], grid: Grid, names: dict[int, str], *, label: str,
-                    scene_id: str | None = None) -> LayerRef: ...
+    def put_classes(
+        self,
+        classes: NDArray[np.uint8],
+        valid: NDArray[np.bool_],
+        grid: Grid,
+        names: dict[int, str],
+        *,
+        label: str,
+        scene_id: str | None = None,
+    ) -> LayerRef: ...
 
-    def put_features(self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str,
-                     scene_id: str | None = None) -> LayerRef: ...
+    def put_features(
+        self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str, scene_id: str | None = None
+    ) -> LayerRef: ...
 
     def read_mask(self, ref: LayerRef) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """(mask, valid), both (rows, columns)."""
@@ -78,9 +94,20 @@ class ToolBox(Protocol):
     """The three tools behind one call; implemented by ``apps.tools.toolbox``. Never raises for what goes wrong inside a tool:
     a failure is an observation with status ``failed``."""
 
-    def call(self, *, tool: str, arguments: dict[str, Any], question: Question, plan: Plan, step: int, attempt: int,
-             run_id: str, parents: Sequence[Observation], progress: Callable[[int, int, str], None],
-             is_cancelled: Callable[[], bool]) -> Observation: ...
+    def call(
+        self,
+        *,
+        tool: str,
+        arguments: dict[str, Any],
+        question: Question,
+        plan: Plan,
+        step: int,
+        attempt: int,
+        run_id: str,
+        parents: Sequence[Observation],
+        progress: Callable[[int, int, str], None],
+        is_cancelled: Callable[[], bool],
+    ) -> Observation: ...
 
 
 @runtime_checkable
@@ -100,9 +127,16 @@ class Planner(Protocol):
 class Judge(Protocol):
     """Checks, verifier and policy as one: from an observation to a decision. Never raises: a crash is ``unverified``."""
 
-    def judge(self, observation: Observation, *, question: Question | None, history: Sequence[Observation],
-              rejected: Sequence[Observation], supporting: Sequence[Observation] = (),
-              requests_made: int = 0) -> tuple[tuple[CheckResult, ...], Decision]: ...
+    def judge(
+        self,
+        observation: Observation,
+        *,
+        question: Question | None,
+        history: Sequence[Observation],
+        rejected: Sequence[Observation],
+        supporting: Sequence[Observation] = (),
+        requests_made: int = 0,
+    ) -> tuple[tuple[CheckResult, ...], Decision]: ...
 
 
 @runtime_checkable

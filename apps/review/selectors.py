@@ -16,7 +16,10 @@ from apps.runs.models import ObservationRow
 
 QUEUE_LIMIT = 500
 VIEWS = {
-    "open": "Waiting for a person", "rejected": "Rejected by the machine", "unsure": "Unsure", "audit": "Drawn for audit",
+    "open": "Waiting for a person",
+    "rejected": "Rejected by the machine",
+    "unsure": "Unsure",
+    "audit": "Drawn for audit",
     "settled": "Settled by a person",
 }
 
@@ -31,10 +34,19 @@ class QueueItem:
     why: str
 
 
-def review_queue(user: User, *, view: str = "open", project_id: Any | None = None, task_type: str = "", tool: str = "",
-                 limit: int = QUEUE_LIMIT) -> tuple[list[QueueItem], int]:
+def review_queue(
+    user: User,
+    *,
+    view: str = "open",
+    project_id: Any | None = None,
+    task_type: str = "",
+    tool: str = "",
+    limit: int = QUEUE_LIMIT,
+) -> tuple[list[QueueItem], int]:
     """(rows by falling value of information, how many there are in all). An unknown view reads as ``open``."""
-    rows = ObservationRow.objects.filter(run__project__in=projects_for_user(user)).select_related("run__project", "claim__reviewer")
+    rows = ObservationRow.objects.filter(run__project__in=projects_for_user(user)).select_related(
+        "run__project", "claim__reviewer"
+    )
     if project_id:
         rows = rows.filter(run__project_id=project_id)
     if task_type:
@@ -52,20 +64,32 @@ def review_queue(user: User, *, view: str = "open", project_id: Any | None = Non
         case "settled":
             rows = rows.filter(verdict__in=["accept", "reject"])
         case _:
-            rows = rows.filter(Q(verdict="unsure") | (Q(verdict="") & (undecided_by_machine | Q(is_audit=True, decision="accept"))))
+            rows = rows.filter(
+                Q(verdict="unsure") | (Q(verdict="") & (undecided_by_machine | Q(is_audit=True, decision="accept")))
+            )
     total = rows.count()
     now = timezone.now()
     items = []
     for row in rows.order_by("-recorded_at")[:limit]:
         claim: Claim | None = getattr(row, "claim", None)
         blocks = row.decision != "accept" and row.run.is_abstained
-        why = ("drawn at random for audit" if row.is_audit and row.decision == "accept" else
-               "a person was unsure" if row.verdict == "unsure" else
-               "the answer waits for it" if blocks else "the machine did not accept it")
-        items.append(QueueItem(row, value_of_information(p_correct=row.p_correct, is_under_answer=row.is_under_answer,
-                                                         blocks_answer=blocks),
-                               claim.reviewer.get_username() if claim and claim.until > now and claim.reviewer_id != user.pk else "",
-                               why))
+        why = (
+            "drawn at random for audit"
+            if row.is_audit and row.decision == "accept"
+            else "a person was unsure"
+            if row.verdict == "unsure"
+            else "the answer waits for it"
+            if blocks
+            else "the machine did not accept it"
+        )
+        items.append(
+            QueueItem(
+                row,
+                value_of_information(p_correct=row.p_correct, is_under_answer=row.is_under_answer, blocks_answer=blocks),
+                claim.reviewer.get_username() if claim and claim.until > now and claim.reviewer_id != user.pk else "",
+                why,
+            )
+        )
     items.sort(key=lambda i: (-i.value, i.row.recorded_at))
     return items, total
 
@@ -83,8 +107,9 @@ def verdicts_of(observation_id: str) -> list[VerdictRecord]:
 def reviewers_agreement(user: User) -> dict[str, float | int | None]:
     """Agreement of the first verdicts of different reviewers on the same observation, over the user's projects."""
     firsts: dict[str, dict[Any, str]] = {}
-    for v in VerdictRecord.objects.filter(observation__run__project__in=projects_for_user(user), undone_at__isnull=True,
-                                          value__in=["accept", "reject"]).order_by("given_at"):
+    for v in VerdictRecord.objects.filter(
+        observation__run__project__in=projects_for_user(user), undone_at__isnull=True, value__in=["accept", "reject"]
+    ).order_by("given_at"):
         firsts.setdefault(v.observation_id, {}).setdefault(v.author_id, v.value)
     pairs = [(vs[0], vs[1]) for vs in (list(d.values()) for d in firsts.values()) if len(vs) > 1]
     return agreement(pairs)

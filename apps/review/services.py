@@ -26,8 +26,9 @@ REASONS = frozenset(name for name, _ in VERDICT_REASONS)
 CLAIM_FOR = timedelta(minutes=15)
 
 
-def verdict_give(*, user: User, observation_id: str, value: str, reason: str = "", note: str = "", is_blind: bool = False,
-                 enqueue: bool = True) -> VerdictRecord:
+def verdict_give(
+    *, user: User, observation_id: str, value: str, reason: str = "", note: str = "", is_blind: bool = False, enqueue: bool = True
+) -> VerdictRecord:
     """Records a person's verdict. It stands beside the machine's decision; the run is recomputed after the commit.
 
     ``accept`` and ``reject`` move the prior, ``unsure`` does not; a newer verdict on the same observation compensates the
@@ -37,26 +38,47 @@ def verdict_give(*, user: User, observation_id: str, value: str, reason: str = "
     if value not in VALUES:
         raise UserError("BAD_ARGUMENT", f"“{value}” is no verdict.", f"Known are {', '.join(VALUES)}.", "Choose one of them.")
     if reason and reason not in REASONS:
-        raise UserError("BAD_ARGUMENT", f"“{reason}” is no reason.", f"Known are {', '.join(sorted(REASONS))}.", "Choose one of them.")
+        raise UserError(
+            "BAD_ARGUMENT", f"“{reason}” is no reason.", f"Known are {', '.join(sorted(REASONS))}.", "Choose one of them."
+        )
     if value == "reject" and not reason:
-        raise UserError("BAD_ARGUMENT", "A rejection needs a reason.", "The recomputation and the prior's history name it.",
-                        "Choose one of the six reasons.")
+        raise UserError(
+            "BAD_ARGUMENT",
+            "A rejection needs a reason.",
+            "The recomputation and the prior's history name it.",
+            "Choose one of the six reasons.",
+        )
     if len(note) > 2000:
         raise UserError("BAD_ARGUMENT", "The note is too long.", f"It has {len(note)} characters; 2,000 are kept.", "Shorten it.")
     row, state = access_observation(user, observation_id, "verdict")
     held = state.observations[row.id]
     if held.decision is None:
-        raise UserError("CONFLICT", "The observation is not decided yet.", "Its checks are still running.",
-                        "Wait until the machine has decided; then say what you see.", status=409)
+        raise UserError(
+            "CONFLICT",
+            "The observation is not decided yet.",
+            "Its checks are still running.",
+            "Wait until the machine has decided; then say what you see.",
+            status=409,
+        )
     with transaction.atomic():
         ObservationRow.objects.select_for_update().get(pk=row.pk)
         now = timezone.now()
-        former = list(VerdictRecord.objects.select_for_update().filter(
-            observation=row, undone_at__isnull=True, replaced_by__isnull=True))
+        former = list(
+            VerdictRecord.objects.select_for_update().filter(observation=row, undone_at__isnull=True, replaced_by__isnull=True)
+        )
         shown = row.audit_probability if row.decision == "accept" and row.is_audit else 1.0
-        record = VerdictRecord(id=uuid7(), observation=row, author=user, value=value, reason=reason, note=note, given_at=now,
-                               shown_probability=shown or 1.0, is_blind=is_blind,
-                               is_adjudication=any(f.author_id != user.pk and f.value != value for f in former))
+        record = VerdictRecord(
+            id=uuid7(),
+            observation=row,
+            author=user,
+            value=value,
+            reason=reason,
+            note=note,
+            given_at=now,
+            shown_probability=shown or 1.0,
+            is_blind=is_blind,
+            is_adjudication=any(f.author_id != user.pk and f.value != value for f in former),
+        )
         record.prior_event = _move_prior(record, row, user)
         record.save()
         for f in former:
@@ -64,9 +86,23 @@ def verdict_give(*, user: User, observation_id: str, value: str, reason: str = "
                 prior_undo(event_id=f.prior_event, author=user.get_username(), reason=f"replaced by verdict {record.id}")
             f.replaced_by = record
             f.save(update_fields=["replaced_by"])
-        event_append(run_id=row.run_id, event=VerdictGiven(at=now, verdict=Verdict(
-            id=str(record.id), observation_id=row.id, value=value, reason=reason, note=note,  # type: ignore[arg-type]
-            author=user.get_username(), given_at=now, shown_probability=record.shown_probability, blind=is_blind)))
+        event_append(
+            run_id=row.run_id,
+            event=VerdictGiven(
+                at=now,
+                verdict=Verdict(
+                    id=str(record.id),
+                    observation_id=row.id,
+                    value=value,
+                    reason=reason,
+                    note=note,  # type: ignore[arg-type]
+                    author=user.get_username(),
+                    given_at=now,
+                    shown_probability=record.shown_probability,
+                    blind=is_blind,
+                ),
+            ),
+        )
         run_revise(run_id=row.run_id, cause=str(record.id), enqueue=enqueue)
         Claim.objects.filter(observation=row, reviewer=user).delete()
     return record
@@ -75,9 +111,17 @@ def verdict_give(*, user: User, observation_id: str, value: str, reason: str = "
 def _move_prior(record: VerdictRecord, row: ObservationRow, user: User) -> UUID | None:
     if record.value == "unsure":
         return None
-    event = prior_record_verdict(task_type=row.task_type, tool=row.tool, coarse=row.coarse, fine=row.fine,
-                                 is_success=record.value == "accept", author=user.get_username(), reason=record.reason,
-                                 observation_id=row.id, shown_probability=record.shown_probability)
+    event = prior_record_verdict(
+        task_type=row.task_type,
+        tool=row.tool,
+        coarse=row.coarse,
+        fine=row.fine,
+        is_success=record.value == "accept",
+        author=user.get_username(),
+        reason=record.reason,
+        observation_id=row.id,
+        shown_probability=record.shown_probability,
+    )
     return UUID(str(event.pk))
 
 
@@ -101,8 +145,13 @@ def verdict_undo(*, user: User, verdict_id: Any, enqueue: bool = True) -> Verdic
         row = ObservationRow.objects.select_for_update().get(pk=record.observation_id)
         record = VerdictRecord.objects.select_for_update().get(pk=key)
         if record.undone_at is not None or record.replaced_by_id is not None:
-            raise UserError("CONFLICT", "This verdict no longer stands.", "It was undone or replaced meanwhile.",
-                            "Reload the page to see what stands now.", status=409)
+            raise UserError(
+                "CONFLICT",
+                "This verdict no longer stands.",
+                "It was undone or replaced meanwhile.",
+                "Reload the page to see what stands now.",
+                status=409,
+            )
         record.undone_at = timezone.now()
         record.save(update_fields=["undone_at"])
         author = user.get_username()
@@ -125,7 +174,12 @@ def claim_take(*, user: User, observation_id: str) -> Claim:
         ObservationRow.objects.select_for_update().get(pk=row.pk)
         held = Claim.objects.filter(observation=row).first()
         if held is not None and held.reviewer_id != user.pk and held.until > now:
-            raise UserError("CONFLICT", "Somebody has this one open.", f"It is {held.reviewer.get_username()}'s until "
-                            f"{held.until:%H:%M} UTC.", "Take the next one.", status=409)
+            raise UserError(
+                "CONFLICT",
+                "Somebody has this one open.",
+                f"It is {held.reviewer.get_username()}'s until {held.until:%H:%M} UTC.",
+                "Take the next one.",
+                status=409,
+            )
         claim, _ = Claim.objects.update_or_create(observation=row, defaults={"reviewer": user, "until": now + CLAIM_FOR})
     return claim

@@ -25,11 +25,20 @@ def _answer(request: HttpRequest, text: str, undo_url: str, observation_id: str)
 @login_required
 @require_POST
 def verdict_give(request: HttpRequest, observation_id: str) -> HttpResponse:
-    record = services.verdict_give(user=request.user, observation_id=observation_id, value=request.POST.get("value", ""),
-                                   reason=request.POST.get("reason", ""), note=request.POST.get("note", ""),
-                                   is_blind=request.POST.get("blind") == "1")
-    return _answer(request, f"Recorded: {WORDS[record.value]}. The run is answered again.",
-                   reverse("verdict_undo", args=[record.pk]), observation_id)
+    record = services.verdict_give(
+        user=request.user,
+        observation_id=observation_id,
+        value=request.POST.get("value", ""),
+        reason=request.POST.get("reason", ""),
+        note=request.POST.get("note", ""),
+        is_blind=request.POST.get("blind") == "1",
+    )
+    return _answer(
+        request,
+        f"Recorded: {WORDS[record.value]}. The run is answered again.",
+        reverse("verdict_undo", args=[record.pk]),
+        observation_id,
+    )
 
 
 @login_required

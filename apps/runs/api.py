@@ -31,8 +31,20 @@ class QuestionIn(serializers.Serializer[Any]):
 class RunOut(serializers.ModelSerializer[Run]):
     class Meta:
         model = Run
-        fields = ("id", "project", "question_text", "status", "task_type", "answer_text", "is_abstained", "error_code", "last_seq",
-                  "created_at", "started_at", "ended_at")
+        fields = (
+            "id",
+            "project",
+            "question_text",
+            "status",
+            "task_type",
+            "answer_text",
+            "is_abstained",
+            "error_code",
+            "last_seq",
+            "created_at",
+            "started_at",
+            "ended_at",
+        )
 
 
 class RunList(APIView):
@@ -53,9 +65,14 @@ class RunList(APIView):
         import json
 
         region = region_from_text(json.dumps(data["region"])) if data.get("region") else None
-        run = services.run_start(user=request.user, project=project, text=data["question"], region=region,
-                                 scenes=scenes_for_ask(request.user, project, [str(s) for s in data["scenes"]]),
-                                 choices=data.get("choices"))
+        run = services.run_start(
+            user=request.user,
+            project=project,
+            text=data["question"],
+            region=region,
+            scenes=scenes_for_ask(request.user, project, [str(s) for s in data["scenes"]]),
+            choices=data.get("choices"),
+        )
         return Response(RunOut(run).data, status=201)
 
 
@@ -77,8 +94,11 @@ class RunEvents(APIView):
         try:
             after = int(request.query_params.get("after", 0))
         except ValueError:
-            raise UserError("BAD_ARGUMENT", "“after” is no number.", "It is the last sequence number that you have.",
-                            "Give a whole number.") from None
-        events = [{"seq": seq, "event": event.model_dump(mode="json")}
-                  for seq, event in selectors.run_events(run.pk, after=max(0, after), limit=EVENTS_AT_ONCE)]
+            raise UserError(
+                "BAD_ARGUMENT", "“after” is no number.", "It is the last sequence number that you have.", "Give a whole number."
+            ) from None
+        events = [
+            {"seq": seq, "event": event.model_dump(mode="json")}
+            for seq, event in selectors.run_events(run.pk, after=max(0, after), limit=EVENTS_AT_ONCE)
+        ]
         return Response({"last_seq": run.last_seq, "events": events})

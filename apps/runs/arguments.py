@@ -24,14 +24,24 @@ def roles_from_text(text: str) -> dict[int, str]:
     for part in filter(None, (p.strip() for p in text.split(","))):
         match = re.fullmatch(r"([a-z0-9]+)\s*=\s*(\d{1,4})", part.lower())
         if match is None:
-            raise UserError("BAD_ARGUMENT", f"“{part}” is no band role.", "A role reads name=index.", "Write --roles red=3,nir=4.")
+            raise UserError(
+                "BAD_ARGUMENT", f"“{part}” is no band role.", "A role reads name=index.", "Write --roles red=3,nir=4."
+            )
         role, index = match[1], int(match[2])
         if role not in BAND_ROLES:
-            raise UserError("BAD_ARGUMENT", f"“{role}” is no known band role.", f"Known are {', '.join(sorted(BAND_ROLES))}.",
-                            "Use one of them.")
+            raise UserError(
+                "BAD_ARGUMENT",
+                f"“{role}” is no known band role.",
+                f"Known are {', '.join(sorted(BAND_ROLES))}.",
+                "Use one of them.",
+            )
         if index < 1 or index in roles or role in roles.values():
-            raise UserError("BAD_ARGUMENT", f"“{part}” cannot be used.", "Bands count from 1, and each band and role stands once.",
-                            "Mend the list of roles.")
+            raise UserError(
+                "BAD_ARGUMENT",
+                f"“{part}” cannot be used.",
+                "Bands count from 1, and each band and role stands once.",
+                "Mend the list of roles.",
+            )
         roles[index] = role
     return roles
 
@@ -43,13 +53,25 @@ def choices_from_text(text: str) -> dict[str, str]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UserError("BAD_ARGUMENT", "The choices cannot be read.", f"They are not JSON: {error.msg}.",
-                        'Write {"A": "12 ha", "B": "30 ha"}.') from None
+        raise UserError(
+            "BAD_ARGUMENT",
+            "The choices cannot be read.",
+            f"They are not JSON: {error.msg}.",
+            'Write {"A": "12 ha", "B": "30 ha"}.',
+        ) from None
     if isinstance(value, list):
         value = {chr(65 + i): v for i, v in enumerate(value[:26])}
-    if not isinstance(value, dict) or not 2 <= len(value) <= 26 or not all(isinstance(v, str | int | float) for v in value.values()):
-        raise UserError("BAD_ARGUMENT", "The choices cannot be used.", "They must be an object of 2 to 26 texts or numbers.",
-                        'Write {"A": "12 ha", "B": "30 ha"}.')
+    if (
+        not isinstance(value, dict)
+        or not 2 <= len(value) <= 26
+        or not all(isinstance(v, str | int | float) for v in value.values())
+    ):
+        raise UserError(
+            "BAD_ARGUMENT",
+            "The choices cannot be used.",
+            "They must be an object of 2 to 26 texts or numbers.",
+            'Write {"A": "12 ha", "B": "30 ha"}.',
+        )
     return {str(k)[:8]: str(v)[:500] for k, v in value.items()}
 
 
@@ -58,14 +80,24 @@ def dates_from_words(words: list[str], n: int) -> list[datetime | None]:
     if not words:
         return [None] * n
     if len(words) != n:
-        raise UserError("BAD_ARGUMENT", "The dates do not fit the files.", f"There are {len(words)} dates and {n} files.",
-                        "Give one --acquired date for each file, in the same order.")
+        raise UserError(
+            "BAD_ARGUMENT",
+            "The dates do not fit the files.",
+            f"There are {len(words)} dates and {n} files.",
+            "Give one --acquired date for each file, in the same order.",
+        )
     out: list[datetime | None] = []
     for word in words:
         try:
-            at = datetime.fromisoformat(word) if len(word) > 10 else datetime.combine(date.fromisoformat(word), datetime.min.time())
+            at = (
+                datetime.fromisoformat(word)
+                if len(word) > 10
+                else datetime.combine(date.fromisoformat(word), datetime.min.time())
+            )
         except ValueError:
-            raise UserError("BAD_ARGUMENT", f"“{word}” is no date.", "Dates read YYYY-MM-DD.", "Write --acquired 2019-06-01.") from None
+            raise UserError(
+                "BAD_ARGUMENT", f"“{word}” is no date.", "Dates read YYYY-MM-DD.", "Write --acquired 2019-06-01."
+            ) from None
         out.append(at if at.tzinfo else at.replace(tzinfo=UTC))
     return out
 
@@ -76,7 +108,9 @@ def region_from_text(text: str) -> dict[str, Any]:
     Longitude and latitude, x first. UserError BAD_REGION: unreadable, empty, not polygonal, too many vertices, off the globe.
     """
     text = text.strip()
-    if not text.startswith(("{", "[")) and not re.match(r"(?i)(srid=\d+;)?\s*(multi)?(polygon|point|linestring|geometrycollection)", text):
+    if not text.startswith(("{", "[")) and not re.match(
+        r"(?i)(srid=\d+;)?\s*(multi)?(polygon|point|linestring|geometrycollection)", text
+    ):
         path = Path(text)
         if not path.is_file():
             raise _region_error("It is neither WKT nor GeoJSON, and no file has that name.")
@@ -113,5 +147,9 @@ def _geometry(text: str) -> Any:
 
 
 def _region_error(why: str) -> UserError:
-    return UserError("BAD_REGION", "The region cannot be used.", why,
-                     "Give a polygon in longitude and latitude, as WKT, GeoJSON, or a file with either.")
+    return UserError(
+        "BAD_REGION",
+        "The region cannot be used.",
+        why,
+        "Give a polygon in longitude and latitude, as WKT, GeoJSON, or a file with either.",
+    )

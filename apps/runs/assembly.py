@@ -121,8 +121,16 @@ def parts_for(run: Run) -> Parts:
     # the judge reads pixels by readers of its own: it never shares the tool's
     judge = CalibratedJudge(prior_source(), store, reader=lambda scene_id: _own_reader(question, scene_id))
     toolbox = LocalToolBox(reader=readers, layers=store, seed=seed, revision=revision(), packages=packages())
-    return Parts(planner=planner(), toolbox=toolbox, judge=judge, recorder=DatabaseRecorder(str(run.pk)), loop_policy=AgentPolicy(),
-                 seed=seed, revision=revision(), readers=readers)
+    return Parts(
+        planner=planner(),
+        toolbox=toolbox,
+        judge=judge,
+        recorder=DatabaseRecorder(str(run.pk)),
+        loop_policy=AgentPolicy(),
+        seed=seed,
+        revision=revision(),
+        readers=readers,
+    )
 
 
 def _own_reader(question: Question, scene_id: str) -> RasterReader:
@@ -136,11 +144,26 @@ def planner() -> Planner:
     return OfflinePlanner()
 
 
-def plan_preview(*, text: str, scenes: Sequence[SceneInfo], region: dict[str, Any] | None, region_crs: str,
-                 choices: dict[str, str], form: dict[str, Any] | None) -> Plan:
+def plan_preview(
+    *,
+    text: str,
+    scenes: Sequence[SceneInfo],
+    region: dict[str, Any] | None,
+    region_crs: str,
+    choices: dict[str, str],
+    form: dict[str, Any] | None,
+) -> Plan:
     """The plan of a question that is not asked yet."""
-    return planner().plan(Question(text=text.strip() or "(asked by form)", scenes=tuple(scenes), region=region, region_crs=region_crs,
-                                   choices=choices, form=form))
+    return planner().plan(
+        Question(
+            text=text.strip() or "(asked by form)",
+            scenes=tuple(scenes),
+            region=region,
+            region_crs=region_crs,
+            choices=choices,
+            form=form,
+        )
+    )
 
 
 def judge_for_files() -> CalibratedJudge:

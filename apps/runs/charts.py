@@ -39,12 +39,20 @@ def series_chart(observation: Observation) -> dict[str, Any] | None:
     points = [{"x": x_of(d), "y": y_of(v), "date": d.isoformat(), "value": number_text(v), "n_valid": n} for d, v, n in rows]
     middle = rows[len(rows) // 2][0]
     return {
-        "width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "bottom": HEIGHT - BOTTOM, "points": points,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "left": LEFT,
+        "right": WIDTH - RIGHT,
+        "bottom": HEIGHT - BOTTOM,
+        "points": points,
         "path": " ".join(f"{p['x']},{p['y']}" for p in points),
         "y_ticks": [{"y": y_of(v), "text": number_text(round(v, 6))} for v in (low + pad, high - pad)],
-        "x_ticks": [{"x": x_of(d), "text": f"{d:%-d %b %Y}", "anchor": a} for d, a in
-                    ((rows[0][0], "start"), (middle, "middle"), (rows[-1][0], "end"))],
-        "title": f"{observation.result.quantity or 'value'} by date", "unit": observation.result.unit,
+        "x_ticks": [
+            {"x": x_of(d), "text": f"{d:%-d %b %Y}", "anchor": a}
+            for d, a in ((rows[0][0], "start"), (middle, "middle"), (rows[-1][0], "end"))
+        ],
+        "title": f"{observation.result.quantity or 'value'} by date",
+        "unit": observation.result.unit,
     }
 
 

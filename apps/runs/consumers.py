@@ -40,7 +40,7 @@ class RunConsumer(AsyncJsonWebsocketConsumer):
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         seq = content.get("seq") if isinstance(content, dict) else None
         if not isinstance(seq, int) or isinstance(seq, bool) or not -1 <= seq <= 2**31:
-            await self.send_json({"error": "Only {\"seq\": number} is understood here."})
+            await self.send_json({"error": 'Only {"seq": number} is understood here.'})
             return
         await self.send_json({"seq": await self._last_seq(), "events": await self._headers(max(0, seq))})
 

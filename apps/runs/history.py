@@ -20,8 +20,13 @@ class HistoryLine:
 
 def observation_history(state: RunState, held: ObservationState) -> list[HistoryLine]:
     """Recorded, judged, requests answered, verdicts and undos; oldest first."""
-    lines = [HistoryLine(held.recorded_at, f"Recorded at step {held.observation.step}"
-                         + (f", attempt {held.observation.attempt + 1}" if held.observation.attempt else ""))]
+    lines = [
+        HistoryLine(
+            held.recorded_at,
+            f"Recorded at step {held.observation.step}"
+            + (f", attempt {held.observation.attempt + 1}" if held.observation.attempt else ""),
+        )
+    ]
     failed = [c for c in held.checks if c.outcome == "failed"]
     if held.checks:
         lines.append(HistoryLine(held.recorded_at, f"{len(held.checks)} checks, {len(failed)} failed"))

@@ -50,12 +50,25 @@ def map_config(state: RunState, *, selected: str = "", only: ObservationState | 
     scenes = question.scenes if question else ()
     geo = _is_geo(scenes)
     if not geo:
-        scenes = scenes[:1] if not only or not only.observation.inputs else tuple(
-            s for s in scenes if s.scene_id == (only.observation.inputs[0].scene_id or scenes[0].scene_id))[:1] or scenes[:1]
+        scenes = (
+            scenes[:1]
+            if not only or not only.observation.inputs
+            else tuple(s for s in scenes if s.scene_id == (only.observation.inputs[0].scene_id or scenes[0].scene_id))[:1]
+            or scenes[:1]
+        )
     layers: list[dict[str, Any]] = []
     if question and question.region and (question.region_crs == "image") != geo:
-        layers.append({"id": "region", "name": "Region of the question", "group": "Results", "kind": "geojson", "style": "region",
-                       "data": {"type": "Feature", "geometry": question.region, "properties": {}}, "visible": True})
+        layers.append(
+            {
+                "id": "region",
+                "name": "Region of the question",
+                "group": "Results",
+                "kind": "geojson",
+                "style": "region",
+                "data": {"type": "Feature", "geometry": question.region, "properties": {}},
+                "visible": True,
+            }
+        )
     shown = [only] if only else list(state.observations.values())
     if only:
         shown += [state.observations[p] for p in only.observation.parents if p in state.observations]
@@ -67,22 +80,36 @@ def map_config(state: RunState, *, selected: str = "", only: ObservationState | 
             seen.add((ref.artifact, ref.kind))
             layer = _result_layer(state, held, ref, geo)
             if layer:
-                layer["visible"] = layer["visible"] and (held.effective != "reject" or only is held) and (
-                    not selected or held.id == selected or only is not None)
+                layer["visible"] = (
+                    layer["visible"]
+                    and (held.effective != "reject" or only is held)
+                    and (not selected or held.id == selected or only is not None)
+                )
                 layers.append(layer)
     for i, scene in enumerate(scenes[:MAX_SCENE_LAYERS]):
         bands, name = shown_bands(scene)
         path = reverse("tile_scene" if geo else "tile_scene_image", args=[scene.scene_id, 0, 0, 0])
-        layers.append({
-            "id": f"scene-{scene.scene_id}", "name": scene_title(scene) if len(scenes) > 1 else name,
-            "detail": f"{name} · {scene_detail(scene)}" if len(scenes) > 1 else scene_detail(scene), "group": "Imagery",
-            "kind": "tiles", "url": _template(path) + "?bands=" + ",".join(map(str, bands)), "bounds": scene_bounds(scene),
-            "visible": i == 0, "max_native_zoom": _native_zoom(scene, geo), "opacity": 1})
+        layers.append(
+            {
+                "id": f"scene-{scene.scene_id}",
+                "name": scene_title(scene) if len(scenes) > 1 else name,
+                "detail": f"{name} · {scene_detail(scene)}" if len(scenes) > 1 else scene_detail(scene),
+                "group": "Imagery",
+                "kind": "tiles",
+                "url": _template(path) + "?bands=" + ",".join(map(str, bands)),
+                "bounds": scene_bounds(scene),
+                "visible": i == 0,
+                "max_native_zoom": _native_zoom(scene, geo),
+                "opacity": 1,
+            }
+        )
     bounds = [scene_bounds(s) for s in scenes]
     config: dict[str, Any] = {
-        "crs": "geo" if geo else "image", "layers": layers,
+        "crs": "geo" if geo else "image",
+        "layers": layers,
         "bounds": [min(b[0] for b in bounds), min(b[1] for b in bounds), max(b[2] for b in bounds), max(b[3] for b in bounds)]
-        if bounds else [-180, -60, 180, 75],
+        if bounds
+        else [-180, -60, 180, 75],
     }
     if geo or not scenes:
         config |= {"land": static("build/land.geojson"), "graticule": True}
@@ -90,9 +117,13 @@ def map_config(state: RunState, *, selected: str = "", only: ObservationState | 
         config["size_px"] = [scenes[0].grid.width, scenes[0].grid.height]
     if scenes:
         grid = scenes[0].grid
-        config["grid"] = {"epsg": f"EPSG:{grid.epsg}" if grid.epsg else "", "transform": list(grid.transform),
-                          "size_px": [grid.width, grid.height], "gsd_m": scenes[0].effective_gsd_m,
-                          "proj4": CRS.from_user_input(grid.crs).to_proj4() if grid.crs else ""}
+        config["grid"] = {
+            "epsg": f"EPSG:{grid.epsg}" if grid.epsg else "",
+            "transform": list(grid.transform),
+            "size_px": [grid.width, grid.height],
+            "gsd_m": scenes[0].effective_gsd_m,
+            "proj4": CRS.from_user_input(grid.crs).to_proj4() if grid.crs else "",
+        }
         if len(scenes) > 1:
             config["swipe"] = [f"scene-{scenes[0].scene_id}", f"scene-{scenes[-1].scene_id}"]
     return config
@@ -113,21 +144,26 @@ def features_for_map(layers: LayerStore, ref: LayerRef, scenes: Sequence[SceneIn
         if ref.crs == "image" and scene is not None and scene.grid.is_georeferenced:
             grid = scene.grid
             a, b, c, d, e, f = grid.transform
-            geometry = shapely.transform(geometry, lambda p: np.column_stack(
-                grid.lonlat(a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f)))
+            geometry = shapely.transform(
+                geometry, lambda p: np.column_stack(grid.lonlat(a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f))
+            )
         elif ref.crs not in ("image", "EPSG:4326"):
             to = transformer(ref.crs, "EPSG:4326")
             geometry = shapely.transform(geometry, lambda p: np.column_stack(to.transform(p[:, 0], p[:, 1])))
         given = feature.get("properties", {})
         score = given.get("score")
-        title = " ".join(filter(None, [str(given.get("class") or given.get("label") or ref.label),
-                                       f"{score:.2f}" if isinstance(score, float) else ""]))
+        title = " ".join(
+            filter(
+                None,
+                [str(given.get("class") or given.get("label") or ref.label), f"{score:.2f}" if isinstance(score, float) else ""],
+            )
+        )
         out.append({"type": "Feature", "id": i, "geometry": mapping(geometry), "properties": given | {"title": title}})
     return {"type": "FeatureCollection", "total": total, "features": out}
 
 
 def _template(path: str) -> str:
-    head, z, x, tail = path.rsplit("/", 3)
+    head, _z, _x, tail = path.rsplit("/", 3)
     return f"{head}/{{z}}/{{x}}/{{y}}{tail.removeprefix('0')}"
 
 
@@ -137,23 +173,37 @@ def _native_zoom(scene: SceneInfo, geo: bool) -> int:
     if not geo:
         return max(0, math.ceil(math.log2(max(scene.grid.width, scene.grid.height) / 256)))
     gsd = scene.effective_gsd_m or 10.0
-    west, south, east, north = scene.grid.lonlat_bounds()
+    _west, south, _east, north = scene.grid.lonlat_bounds()
     resolution = 156543.03392804097 * math.cos(math.radians((south + north) / 2))
     return max(0, min(24, math.ceil(math.log2(resolution / gsd))))
 
 
 def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: bool) -> dict[str, Any] | None:
     name = ref.label.replace("_", " ") or ref.kind
-    base = {"id": f"{ref.artifact[7:19]}-{ref.kind}", "name": name[:1].upper() + name[1:], "group": "Results",
-            "detail": f"obs {held.observation.step}" + (f" · {ref.n:,} {'px' if ref.kind in ('mask', 'classes') else ''}" if ref.n is not None
-                                                       else "")}
+    base = {
+        "id": f"{ref.artifact[7:19]}-{ref.kind}",
+        "name": name[:1].upper() + name[1:],
+        "group": "Results",
+        "detail": f"obs {held.observation.step}"
+        + (f" · {ref.n:,} {'px' if ref.kind in ('mask', 'classes') else ''}" if ref.n is not None else ""),
+    }
     if ref.kind in ("boxes", "polygons", "points"):
         style = {"candidates": "candidates", "reference": "reference"}.get(ref.label, "boxes" if ref.kind == "boxes" else "mask")
-        return base | {"kind": "geojson", "style": style, "visible": ref.label != "candidates",
-                       "url": reverse("run_layer", args=[state.run_id, ref.artifact])}
+        return base | {
+            "kind": "geojson",
+            "style": style,
+            "visible": ref.label != "candidates",
+            "url": reverse("run_layer", args=[state.run_id, ref.artifact]),
+        }
     if ref.kind in ("mask", "raster", "classes") and ref.grid is not None:
         bounds = list(ref.grid.lonlat_bounds()) if ref.grid.is_georeferenced else [0, 0, ref.grid.width, ref.grid.height]
         path = reverse("tile_layer" if geo else "tile_layer_image", args=[ref.artifact, 0, 0, 0])
-        return base | {"kind": "tiles", "url": _template(path), "bounds": bounds, "opacity": 0.62 if ref.kind == "mask" else 1,
-                       "visible": ref.kind == "mask", "style": "mask" if ref.kind == "mask" else "raster"}
+        return base | {
+            "kind": "tiles",
+            "url": _template(path),
+            "bounds": bounds,
+            "opacity": 0.62 if ref.kind == "mask" else 1,
+            "visible": ref.kind == "mask",
+            "style": "mask" if ref.kind == "mask" else "raster",
+        }
     return None

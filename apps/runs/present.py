@@ -15,15 +15,21 @@ def ask_json(state: RunState) -> dict[str, Any]:
         "task_type": plan.task.task_type if plan else None,
         "plan": [{"step": s.step, "tool": s.tool, "why": s.why, "arguments": s.arguments} for s in (plan.steps if plan else ())],
         "observations": [
-            {"observation": o.observation.model_dump(mode="json"),
-             "checks": [c.model_dump(mode="json") for c in o.checks],
-             "decision": o.decision.model_dump(mode="json") if o.decision else None,
-             "verdict": o.verdict.model_dump(mode="json") if o.verdict else None}
-            for o in state.observations.values()],
+            {
+                "observation": o.observation.model_dump(mode="json"),
+                "checks": [c.model_dump(mode="json") for c in o.checks],
+                "decision": o.decision.model_dump(mode="json") if o.decision else None,
+                "verdict": o.verdict.model_dump(mode="json") if o.verdict else None,
+            }
+            for o in state.observations.values()
+        ],
         "answer": answer.model_dump(mode="json") if answer else None,
         "cost": state.cost.model_dump(mode="json"),
-        **({"error": {"code": state.failure.code, "message": state.failure.message, "id": state.failure.error_id}}
-           if state.failure else {}),
+        **(
+            {"error": {"code": state.failure.code, "message": state.failure.message, "id": state.failure.error_id}}
+            if state.failure
+            else {}
+        ),
     }
 
 
@@ -38,10 +44,13 @@ def ask_text(state: RunState) -> str:
         decision = o.decision
         p = "" if decision is None or decision.p_correct is None else f", p = {decision.p_correct:.2f}"
         word = {"accept": "Accepted", "reject": "Rejected", "request_evidence": "Evidence asked"}.get(
-            decision.decision if decision else "", "Undecided")
+            decision.decision if decision else "", "Undecided"
+        )
         value = o.observation.result.value
-        lines.append(f"Observation {o.observation.step} ({o.observation.configuration.fine}): "
-                     f"{'no value' if value is None else value} {o.observation.result.unit} [{word}{p}; nobody has confirmed it]")
+        lines.append(
+            f"Observation {o.observation.step} ({o.observation.configuration.fine}): "
+            f"{'no value' if value is None else value} {o.observation.result.unit} [{word}{p}; nobody has confirmed it]"
+        )
         lines += [f"    {r}" for r in (decision.reasons if decision and decision.decision != "accept" else ())]
     if state.failure:
         lines.append(f"Failed: {state.failure.message} ({state.failure.error_id})")

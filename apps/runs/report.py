@@ -12,8 +12,26 @@ from apps.core.evidence.fold import RunState
 from apps.runs.mapview import features_for_map
 from apps.runs.present import ask_json
 
-COLUMNS = ("step", "attempt", "observation", "tool", "configuration", "state", "kind", "quantity", "value", "unit", "interval_low",
-           "interval_high", "decision", "p_correct", "verdict", "verdict_by", "prior_r_hat", "prior_version")
+COLUMNS = (
+    "step",
+    "attempt",
+    "observation",
+    "tool",
+    "configuration",
+    "state",
+    "kind",
+    "quantity",
+    "value",
+    "unit",
+    "interval_low",
+    "interval_high",
+    "decision",
+    "p_correct",
+    "verdict",
+    "verdict_by",
+    "prior_r_hat",
+    "prior_version",
+)
 
 
 def report_bytes(state: RunState, kind: str, layers: Any) -> tuple[bytes, str]:
@@ -32,7 +50,9 @@ def report_bytes(state: RunState, kind: str, layers: Any) -> tuple[bytes, str]:
                         f["properties"] |= {"observation": held.id, "layer": ref.label, "step": held.observation.step}
                     features += found["features"]
         return json.dumps({"type": "FeatureCollection", "features": features}).encode(), "application/geo+json"
-    raise UserError("BAD_ARGUMENT", f"“{kind}” is no form of report.", "There are html, json, csv and geojson.", "Choose one of them.")
+    raise UserError(
+        "BAD_ARGUMENT", f"“{kind}” is no form of report.", "There are html, json, csv and geojson.", "Choose one of them."
+    )
 
 
 def _safe(cell: object) -> object:
@@ -47,8 +67,29 @@ def _csv(state: RunState) -> bytes:
     for held in state.observations.values():
         o, d = held.observation, held.decision
         low, high = o.result.interval or ("", "")
-        writer.writerow([_safe(c) for c in (
-            o.step, o.attempt, o.id, o.tool, o.configuration.fine, o.status.state, o.result.kind, o.result.quantity, o.result.value,
-            o.result.unit, low, high, d.decision if d else "", d.p_correct if d else "", held.verdict.value if held.verdict else "",
-            held.verdict.author if held.verdict else "", d.prior.r_hat if d and d.prior else "", d.prior.version if d and d.prior else "")])
+        writer.writerow(
+            [
+                _safe(c)
+                for c in (
+                    o.step,
+                    o.attempt,
+                    o.id,
+                    o.tool,
+                    o.configuration.fine,
+                    o.status.state,
+                    o.result.kind,
+                    o.result.quantity,
+                    o.result.value,
+                    o.result.unit,
+                    low,
+                    high,
+                    d.decision if d else "",
+                    d.p_correct if d else "",
+                    held.verdict.value if held.verdict else "",
+                    held.verdict.author if held.verdict else "",
+                    d.prior.r_hat if d and d.prior else "",
+                    d.prior.version if d and d.prior else "",
+                )
+            ]
+        )
     return out.getvalue().encode()

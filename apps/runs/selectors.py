@@ -61,8 +61,9 @@ def run_list_for_user(user: User, *, project_id: Any | None = None, limit: int =
     if project_id is not None:
         runs = runs.filter(project_id=project_id)
     open_rows = Q(observation_rows__verdict="") & ~Q(observation_rows__decision__in=["accept", ""])
-    return runs.annotate(n_observations=Count("observation_rows", distinct=True),
-                         n_open=Count("observation_rows", filter=open_rows, distinct=True)).order_by("-created_at")[:limit]
+    return runs.annotate(
+        n_observations=Count("observation_rows", distinct=True), n_open=Count("observation_rows", filter=open_rows, distinct=True)
+    ).order_by("-created_at")[:limit]
 
 
 def access_observation(user: User, observation_id: str, action: str = "view") -> tuple[ObservationRow, RunState]:

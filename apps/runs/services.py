@@ -45,9 +45,19 @@ MAX_SCENES = 400
 ORPHAN_AFTER_S = 5
 
 
-def run_start(*, user: User | None, project: Project, text: str, scenes: Sequence[Scene], region: dict[str, Any] | None = None,
-              region_crs: str = "EPSG:4326", choices: dict[str, str] | None = None, form: dict[str, Any] | None = None,
-              is_sample: bool = False, enqueue: bool = True) -> Run:
+def run_start(
+    *,
+    user: User | None,
+    project: Project,
+    text: str,
+    scenes: Sequence[Scene],
+    region: dict[str, Any] | None = None,
+    region_crs: str = "EPSG:4326",
+    choices: dict[str, str] | None = None,
+    form: dict[str, Any] | None = None,
+    is_sample: bool = False,
+    enqueue: bool = True,
+) -> Run:
     """A new run of one question; executed by a worker once the transaction is committed (``enqueue``).
 
     UserError: BAD_QUESTION (no words and no form, or too long), NEEDS_REGION is the planner's; BAD_ARGUMENT (no scene, too
@@ -55,25 +65,52 @@ def run_start(*, user: User | None, project: Project, text: str, scenes: Sequenc
     """
     text = text.strip()
     if not text and not form:
-        raise UserError("BAD_QUESTION", "There is no question.", "The words are empty.", "Ask in a sentence, or fill in the form.")
+        raise UserError(
+            "BAD_QUESTION", "There is no question.", "The words are empty.", "Ask in a sentence, or fill in the form."
+        )
     if len(text) > 4000:
-        raise UserError("BAD_QUESTION", "The question is too long.", f"It has {len(text)} characters; 4,000 are read.",
-                        "Ask for one thing at a time.")
+        raise UserError(
+            "BAD_QUESTION",
+            "The question is too long.",
+            f"It has {len(text)} characters; 4,000 are read.",
+            "Ask for one thing at a time.",
+        )
     if not scenes:
         raise UserError("BAD_ARGUMENT", "There is no imagery to ask about.", "No scene was chosen.", "Choose at least one scene.")
     if len(scenes) > MAX_SCENES:
-        raise UserError("BAD_ARGUMENT", "Too many scenes.", f"{len(scenes)} were chosen; {MAX_SCENES} are the limit.",
-                        "Choose fewer dates, or a shorter period.")
+        raise UserError(
+            "BAD_ARGUMENT",
+            "Too many scenes.",
+            f"{len(scenes)} were chosen; {MAX_SCENES} are the limit.",
+            "Choose fewer dates, or a shorter period.",
+        )
     for scene in scenes:
         if scene.project_id != project.pk or not scene.is_ready:
-            raise UserError("BAD_ARGUMENT", f"The scene “{scene.name}” cannot be asked about.", "It is not ready in this project.",
-                            "Wait until its ingest has finished, or mend what the ingest check names.")
-    question = Question(text=text or "(asked by form)", scenes=tuple(s.scene_info for s in scenes), region=region,
-                        region_crs=region_crs, choices=choices or {}, form=form)
+            raise UserError(
+                "BAD_ARGUMENT",
+                f"The scene “{scene.name}” cannot be asked about.",
+                "It is not ready in this project.",
+                "Wait until its ingest has finished, or mend what the ingest check names.",
+            )
+    question = Question(
+        text=text or "(asked by form)",
+        scenes=tuple(s.scene_info for s in scenes),
+        region=region,
+        region_crs=region_crs,
+        choices=choices or {},
+        form=form,
+    )
     footprint = _region_geometry(region) if region and region_crs == "EPSG:4326" else None
     with transaction.atomic():
-        run = Run.objects.create(project=project, author=user, question_text=question.text, region=footprint,
-                                 question=question.model_dump(mode="json"), is_sample=is_sample, heard_at=timezone.now())
+        run = Run.objects.create(
+            project=project,
+            author=user,
+            question_text=question.text,
+            region=footprint,
+            question=question.model_dump(mode="json"),
+            is_sample=is_sample,
+            heard_at=timezone.now(),
+        )
         run.scenes.set(scenes)
         if enqueue:
             transaction.on_commit(lambda: _enqueue(run.pk))
@@ -86,8 +123,12 @@ def _region_geometry(region: dict[str, Any]) -> GEOSGeometry:
     try:
         geometry = GEOSGeometry(json.dumps(region), srid=4326)
     except (GEOSException, ValueError, TypeError) as error:
-        raise UserError("BAD_REGION", "The region cannot be read.", f"{error}.".replace("..", "."),
-                        "Draw it again, or paste a GeoJSON or WKT polygon in longitude and latitude.") from None
+        raise UserError(
+            "BAD_REGION",
+            "The region cannot be read.",
+            f"{error}.".replace("..", "."),
+            "Draw it again, or paste a GeoJSON or WKT polygon in longitude and latitude.",
+        ) from None
     if geometry.empty:
         raise UserError("BAD_REGION", "The region is empty.", "It encloses nothing.", "Draw a rectangle or polygon with an area.")
     return geometry
@@ -107,8 +148,19 @@ def event_append(*, run_id: Any, event: Event) -> int:
         RunEvent.objects.create(run=run, seq=seq, type=event.type, payload=event.model_dump(mode="json"))
         run.last_seq, run.heard_at = seq, timezone.now()
         _promote(run, event)
-        run.save(update_fields=["last_seq", "heard_at", "status", "task_type", "answer_text", "is_abstained", "error_code",
-                                "started_at", "ended_at"])
+        run.save(
+            update_fields=[
+                "last_seq",
+                "heard_at",
+                "status",
+                "task_type",
+                "answer_text",
+                "is_abstained",
+                "error_code",
+                "started_at",
+                "ended_at",
+            ]
+        )
         transaction.on_commit(lambda: announce(run_id, seq))
     return seq
 
@@ -126,16 +178,32 @@ def _promote(run: Run, event: Event) -> None:
             value = o.result.value
             text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
             ObservationRow.objects.create(
-                id=o.id, run=run, call_key=event.call_key, step=o.step, tool=o.tool, task_type=o.task.task_type,
-                coarse=o.configuration.coarse, fine=o.configuration.fine, state=o.status.state,
-                value_text=f"{text} {o.result.unit if o.result.unit != '1' else ''}".strip()[:200], recorded_at=event.at)
+                id=o.id,
+                run=run,
+                call_key=event.call_key,
+                step=o.step,
+                tool=o.tool,
+                task_type=o.task.task_type,
+                coarse=o.configuration.coarse,
+                fine=o.configuration.fine,
+                state=o.status.state,
+                value_text=f"{text} {o.result.unit if o.result.unit != '1' else ''}".strip()[:200],
+                recorded_at=event.at,
+            )
         case DecisionMade():
             reasons = "; ".join(event.decision.reasons)[:500]
-            drawn = event.decision.decision == "accept" and random.Random(f"audit:{event.observation_id}").random() < AUDIT_PROBABILITY
+            drawn = (
+                event.decision.decision == "accept"
+                and random.Random(f"audit:{event.observation_id}").random() < AUDIT_PROBABILITY
+            )
             ObservationRow.objects.filter(pk=event.observation_id).update(
-                decision=event.decision.decision, stage=event.decision.stage, p_correct=event.decision.p_correct,
-                decision_reason=reasons, is_audit=drawn,
-                audit_probability=AUDIT_PROBABILITY if event.decision.decision == "accept" else 1.0)
+                decision=event.decision.decision,
+                stage=event.decision.stage,
+                p_correct=event.decision.p_correct,
+                decision_reason=reasons,
+                is_audit=drawn,
+                audit_probability=AUDIT_PROBABILITY if event.decision.decision == "accept" else 1.0,
+            )
         case AnswerGiven():
             run.answer_text, run.is_abstained = event.answer.text, event.answer.abstained
             run.error_code = event.answer.code or ""
@@ -204,15 +272,32 @@ def run_execute_now(*, run_id: Any) -> bool:
                 return True
             parts = parts_for(run)
             try:
-                run_agent(Question.model_validate(run.question), planner=parts.planner, toolbox=parts.toolbox, judge=parts.judge,
-                          recorder=parts.recorder, run_id=str(run.pk), policy=parts.loop_policy, seed=parts.seed,
-                          revision=parts.revision, packages=packages(), clock=timezone.now, cause=cause)
+                run_agent(
+                    Question.model_validate(run.question),
+                    planner=parts.planner,
+                    toolbox=parts.toolbox,
+                    judge=parts.judge,
+                    recorder=parts.recorder,
+                    run_id=str(run.pk),
+                    policy=parts.loop_policy,
+                    seed=parts.seed,
+                    revision=parts.revision,
+                    packages=packages(),
+                    clock=timezone.now,
+                    cause=cause,
+                )
             except Exception:
                 error_id = new_id()
                 log.exception("run %s failed (%s)", run_id, error_id)
-                event_append(run_id=run_id, event=RunFailed(
-                    at=timezone.now(), code="TOOL_FAILED", error_id=error_id,
-                    message="The run stopped by a fault of ours; nothing was accepted by it. Ask again; if it recurs, quote the id."))
+                event_append(
+                    run_id=run_id,
+                    event=RunFailed(
+                        at=timezone.now(),
+                        code="TOOL_FAILED",
+                        error_id=error_id,
+                        message="The run stopped by a fault of ours; nothing was accepted by it. Ask again; if it recurs, quote the id.",
+                    ),
+                )
             finally:
                 parts.close()
             # what came in while we worked is due as well; only the cause that was served is taken off

@@ -25,8 +25,13 @@ from apps.runs.mapview import features_for_map, map_config
 from apps.runs.models import Run
 from apps.runs.report import report_bytes
 
-STATUS_WORDS = {"queued": "Waiting for a worker", "running": "Running", "finished": "Finished", "failed": "Failed",
-                "cancelled": "Cancelled"}
+STATUS_WORDS = {
+    "queued": "Waiting for a worker",
+    "running": "Running",
+    "finished": "Finished",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
 
 
 def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
@@ -37,9 +42,17 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
         note = held.decision.reasons[0]
     elif failed:
         note = failed[0].message
-    return {"held": held, "o": held.observation, "main": main, "what": what, "detail": detail_text(held.observation), "note": note,
-            "is_struck": held.effective == "reject", "in_history": state.is_in_history(held.id),
-            "warnings": [line.message for line in held.observation.status.log if line.level == "warning"]}
+    return {
+        "held": held,
+        "o": held.observation,
+        "main": main,
+        "what": what,
+        "detail": detail_text(held.observation),
+        "note": note,
+        "is_struck": held.effective == "reject",
+        "in_history": state.is_in_history(held.id),
+        "warnings": [line.message for line in held.observation.status.log if line.level == "warning"],
+    }
 
 
 def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
@@ -50,23 +63,43 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
     done_steps = {s["o"].step for s in steps}
     plan_steps = state.plan.steps if state.plan else ()
     return {
-        "run": run, "state": state, "seq": state.seq, "steps": steps, "answer": answer, "before": state.answer_before,
+        "run": run,
+        "state": state,
+        "seq": state.seq,
+        "steps": steps,
+        "answer": answer,
+        "before": state.answer_before,
         "cites": [{"id": i, "step": by_id.get(i, "?")} for i in (answer.based_on if answer else ())],
-        "claims": [{"text": c.text, "cites": [{"id": i, "step": by_id.get(i, "?")} for i in c.based_on]}
-                   for c in (answer.claims if answer else ())],
-        "confirmed": confirmed, "under": under, "confirmed_dots": [i < confirmed for i in range(min(under, 12))],
-        "n_open": sum(1 for s in steps if s["held"].verdict is None and s["held"].decision and s["held"].decision.decision != "accept"),
+        "claims": [
+            {"text": c.text, "cites": [{"id": i, "step": by_id.get(i, "?")} for i in c.based_on]}
+            for c in (answer.claims if answer else ())
+        ],
+        "confirmed": confirmed,
+        "under": under,
+        "confirmed_dots": [i < confirmed for i in range(min(under, 12))],
+        "n_open": sum(
+            1 for s in steps if s["held"].verdict is None and s["held"].decision and s["held"].decision.decision != "accept"
+        ),
         "waiting_steps": [s for s in plan_steps if s.step not in done_steps and not state.is_over],
-        "progress": list(state.progress.values()), "is_over": state.is_over and not run.pending_cause,
+        "progress": list(state.progress.values()),
+        "is_over": state.is_over and not run.pending_cause,
         "status_word": STATUS_WORDS.get("running" if run.pending_cause else run.status, run.status),
-        "scenes": [{"s": s, "title": scene_title(s), "detail": scene_detail(s)} for s in (state.question.scenes if state.question else ())],
-        "may_review": can(request.user, run.project, "verdict"), "may_ask": can(request.user, run.project, "ask"),
-        "reasons": VERDICT_REASONS, "chart": run_chart(state), "live_url": f"/ws/runs/{run.pk}/",
+        "scenes": [
+            {"s": s, "title": scene_title(s), "detail": scene_detail(s)}
+            for s in (state.question.scenes if state.question else ())
+        ],
+        "may_review": can(request.user, run.project, "verdict"),
+        "may_ask": can(request.user, run.project, "ask"),
+        "reasons": VERDICT_REASONS,
+        "chart": run_chart(state),
+        "live_url": f"/ws/runs/{run.pk}/",
         "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
-        "tabs": [{"id": "tab-ask", "title": "Ask", "is_current": False},
-                 {"id": "tab-plan", "title": "Plan", "count": len(plan_steps) or None, "is_current": False},
-                 {"id": "tab-trace", "title": "Trace", "count": len(steps) or None, "is_current": True},
-                 {"id": "tab-answer", "title": "Answer", "is_current": False}],
+        "tabs": [
+            {"id": "tab-ask", "title": "Ask", "is_current": False},
+            {"id": "tab-plan", "title": "Plan", "count": len(plan_steps) or None, "is_current": False},
+            {"id": "tab-trace", "title": "Trace", "count": len(steps) or None, "is_current": True},
+            {"id": "tab-answer", "title": "Answer", "is_current": False},
+        ],
     }
 
 
@@ -121,9 +154,16 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
     if region_text:
         region = _pixel_region(region_text) if is_image_space else region_from_text(region_text)
     form = {k[5:]: v for k, v in post.items() if k.startswith("form-") and v.strip()} or None
-    return {"user": request.user, "project": project, "text": post.get("question", ""), "scenes": scenes, "region": region,
-            "region_crs": "image" if is_image_space else "EPSG:4326", "choices": choices_from_text(post.get("choices", "").strip()),
-            "form": form}
+    return {
+        "user": request.user,
+        "project": project,
+        "text": post.get("question", ""),
+        "scenes": scenes,
+        "region": region,
+        "region_crs": "image" if is_image_space else "EPSG:4326",
+        "choices": choices_from_text(post.get("choices", "").strip()),
+        "form": form,
+    }
 
 
 def _pixel_region(text: str) -> dict[str, Any]:
@@ -135,7 +175,9 @@ def _pixel_region(text: str) -> dict[str, Any]:
     except (shapely.errors.GEOSException, TypeError) as error:
         raise UserError("BAD_REGION", "The region cannot be read.", str(error)[:200], "Draw it again.") from None
     if geometry.geom_type not in ("Polygon", "MultiPolygon") or geometry.area <= 0:
-        raise UserError("BAD_REGION", "The region cannot be used.", "It is not a polygon with an area.", "Draw a rectangle or polygon.")
+        raise UserError(
+            "BAD_REGION", "The region cannot be used.", "It is not a polygon with an area.", "Draw a rectangle or polygon."
+        )
     return dict(json.loads(json.dumps(mapping(geometry))))
 
 
@@ -154,8 +196,14 @@ def run_ask(request: HttpRequest) -> HttpResponse:
 def run_plan(request: HttpRequest) -> HttpResponse:
     """The plan before it runs, as a fragment."""
     asked = _question_from_post(request)
-    plan = plan_preview(text=asked["text"], scenes=[s.scene_info for s in asked["scenes"]], region=asked["region"],
-                        region_crs=asked["region_crs"], choices=asked["choices"], form=asked["form"])
+    plan = plan_preview(
+        text=asked["text"],
+        scenes=[s.scene_info for s in asked["scenes"]],
+        region=asked["region"],
+        region_crs=asked["region_crs"],
+        choices=asked["choices"],
+        form=asked["form"],
+    )
     return render(request, "runs/plan_preview.html", {"plan": plan})
 
 
@@ -165,7 +213,9 @@ def run_cancel(request: HttpRequest, run_id: Any) -> HttpResponse:
     run = selectors.access_run_by_id(request.user, run_id, "ask")
     services.run_cancel(user=request.user, run=run)
     if request.headers.get("HX-Request"):
-        return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"rsure:changed": {}, "toast": {"text": "Run cancelled"}})})
+        return HttpResponse(
+            status=204, headers={"HX-Trigger": json.dumps({"rsure:changed": {}, "toast": {"text": "Run cancelled"}})}
+        )
     return redirect("run", run_id=run.pk)
 
 
@@ -175,8 +225,15 @@ def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
     """A vector layer of the run for its map: lon/lat where the scenes have a CRS, pixels otherwise."""
     run = selectors.access_run_by_id(request.user, run_id)
     state = selectors.run_state(run.pk)
-    found = next(((o, ref) for o in state.observations.values() for ref in o.observation.result.layers
-                  if ref.artifact == digest and ref.kind in ("boxes", "polygons", "points")), None)
+    found = next(
+        (
+            (o, ref)
+            for o in state.observations.values()
+            for ref in o.observation.result.layers
+            if ref.artifact == digest and ref.kind in ("boxes", "polygons", "points")
+        ),
+        None,
+    )
     if found is None:
         raise NotFoundError("layer")
     held, ref = found
@@ -213,15 +270,34 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
     view = _step_view(state, held)
     required = [c for c in held.checks if c.check == "contract.evidence_required"]
     return {
-        "run": row.run, "row": row, "state": state, "seq": state.seq, "view": view, "held": held, "o": held.observation,
-        "decision": held.decision, "verdict": held.verdict, "checks": held.checks, "policy_gate": _gate(held),
+        "run": row.run,
+        "row": row,
+        "state": state,
+        "seq": state.seq,
+        "view": view,
+        "held": held,
+        "o": held.observation,
+        "decision": held.decision,
+        "verdict": held.verdict,
+        "checks": held.checks,
+        "policy_gate": _gate(held),
         "contributions": sorted(held.decision.contributions.items(), key=lambda kv: -abs(kv[1]))[:8] if held.decision else [],
-        "history": observation_history(state, held), "previous": ids[at - 1] if at else None,
-        "next": ids[at + 1] if at + 1 < len(ids) else None, "position": at + 1, "total": len(ids), "chart": series_chart(held.observation),
-        "may_review": can(request.user, row.run.project, "verdict"), "reasons": VERDICT_REASONS,
-        "children": state.descendants(row.id), "live_url": f"/ws/runs/{row.run_id}/", "answer": state.answer,
-        "before": state.answer_before, "config": map_config(state, only=held), "evidence_complete": required and required[0].outcome == "passed",
-        "is_over": state.is_over and not row.run.pending_cause, "log": held.observation.status.log,
+        "history": observation_history(state, held),
+        "previous": ids[at - 1] if at else None,
+        "next": ids[at + 1] if at + 1 < len(ids) else None,
+        "position": at + 1,
+        "total": len(ids),
+        "chart": series_chart(held.observation),
+        "may_review": can(request.user, row.run.project, "verdict"),
+        "reasons": VERDICT_REASONS,
+        "children": state.descendants(row.id),
+        "live_url": f"/ws/runs/{row.run_id}/",
+        "answer": state.answer,
+        "before": state.answer_before,
+        "config": map_config(state, only=held),
+        "evidence_complete": required and required[0].outcome == "passed",
+        "is_over": state.is_over and not row.run.pending_cause,
+        "log": held.observation.status.log,
         "scores": _score_histogram(held),
     }
 
@@ -247,8 +323,10 @@ def _score_histogram(held: ObservationState) -> dict[str, Any] | None:
     for s in values:
         bins[min(19, max(0, int(s * 20)))] += 1
     top = max(bins)
-    return {"bars": [{"x": i * 5, "h": round(32 * n / top, 1), "y": round(34 - 32 * n / top, 1), "n": n} for i, n in enumerate(bins)],
-            "n": len(values)}
+    return {
+        "bars": [{"x": i * 5, "h": round(32 * n / top, 1), "y": round(34 - 32 * n / top, 1), "n": n} for i, n in enumerate(bins)],
+        "n": len(values),
+    }
 
 
 @login_required

@@ -40,8 +40,21 @@ class PriorView(Frozen):
     configuration: str = ""
 
 
-RequestKind = Literal["missing_evidence", "second_method", "second_detector", "other_scale", "refined_mask", "closer_look",
-                      "quality_mask", "other_date", "recompute", "complete_series", "band_roles", "gsd", "human"]
+RequestKind = Literal[
+    "missing_evidence",
+    "second_method",
+    "second_detector",
+    "other_scale",
+    "refined_mask",
+    "closer_look",
+    "quality_mask",
+    "other_date",
+    "recompute",
+    "complete_series",
+    "band_roles",
+    "gsd",
+    "human",
+]
 
 
 class EvidenceRequest(Frozen):
@@ -70,9 +83,12 @@ class Decision(Frozen):
 
 
 VERDICT_REASONS: tuple[tuple[str, str], ...] = (
-    ("wrong_place", "Mask or boxes lie on something else"), ("missed", "Objects or area are missed"),
-    ("double", "Counted twice or merged"), ("wrong_value", "Number, unit or scale is wrong"),
-    ("wrong_data", "Wrong bands, date, scene or region"), ("other", "Something else"),
+    ("wrong_place", "Mask or boxes lie on something else"),
+    ("missed", "Objects or area are missed"),
+    ("double", "Counted twice or merged"),
+    ("wrong_value", "Number, unit or scale is wrong"),
+    ("wrong_data", "Wrong bands, date, scene or region"),
+    ("other", "Something else"),
 )
 VerdictValue = Literal["accept", "reject", "unsure"]
 

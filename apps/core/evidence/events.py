@@ -128,8 +128,20 @@ class VerdictUndone(_Event):
 
 
 Event = Annotated[
-    RunStarted | RunResumed | PlanProposed | StepStarted | ProgressReported | ObservationRecorded | DecisionMade
-    | EvidenceAnswered | AnswerGiven | RunFinished | RunFailed | RunCancelled | VerdictGiven | VerdictUndone,
+    RunStarted
+    | RunResumed
+    | PlanProposed
+    | StepStarted
+    | ProgressReported
+    | ObservationRecorded
+    | DecisionMade
+    | EvidenceAnswered
+    | AnswerGiven
+    | RunFinished
+    | RunFailed
+    | RunCancelled
+    | VerdictGiven
+    | VerdictUndone,
     Field(discriminator="type"),
 ]
 _adapter: TypeAdapter[Any] = TypeAdapter(Event)

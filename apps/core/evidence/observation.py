@@ -57,7 +57,9 @@ class TaskRef(Frozen):
 
     task_type: str = Field(max_length=64, description="one of the task types of PROTOCOL.md section 7; data, not an enum")
     question: str = Field(max_length=4000)
-    answer_form: str = Field(max_length=64, description="integer, number, area, distance, share, boolean, date, choice, class, text")
+    answer_form: str = Field(
+        max_length=64, description="integer, number, area, distance, share, boolean, date, choice, class, text"
+    )
 
 
 class Configuration(Frozen):
@@ -121,13 +123,30 @@ class LayerRef(Frozen):
 class Result(Frozen):
     """What the tool says. ``value`` is a number, text, boolean, date (ISO) or null; series and tables stand in ``items``."""
 
-    kind: Literal["count", "area", "distance", "length", "ratio", "boolean", "statistic", "series", "trend", "date", "class",
-                  "text", "layer", "catalog", "table"]
+    kind: Literal[
+        "count",
+        "area",
+        "distance",
+        "length",
+        "ratio",
+        "boolean",
+        "statistic",
+        "series",
+        "trend",
+        "date",
+        "class",
+        "text",
+        "layer",
+        "catalog",
+        "table",
+    ]
     value: float | int | bool | str | None = None
     unit: str = Field(default="1", max_length=40)
     interval: tuple[FiniteFloat, FiniteFloat] | None = None
     interval_level: float | None = Field(default=None, gt=0, lt=1)
-    quantity: str = Field(default="", max_length=120, description="what the value is of: ndvi, surface temperature, share of water")
+    quantity: str = Field(
+        default="", max_length=120, description="what the value is of: ndvi, surface temperature, share of water"
+    )
     items: tuple[JsonMap, ...] = Field(default=(), max_length=INLINE_LIMIT)
     layers: tuple[LayerRef, ...] = Field(default=(), max_length=100)
 

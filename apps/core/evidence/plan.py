@@ -83,7 +83,11 @@ class Answer(Frozen):
     def same_claim(self, other: Answer | None) -> bool:
         """True where value, unit, choice and abstention agree: what a reader would act on."""
         return other is not None and (self.value, self.unit, self.choice, self.abstained) == (
-            other.value, other.unit, other.choice, other.abstained)
+            other.value,
+            other.unit,
+            other.choice,
+            other.abstained,
+        )
 
 
 class Cost(Frozen):

@@ -6,5 +6,16 @@ from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_d
 from apps.core.geo.raster import MaskedRaster, valid_mask
 from apps.core.geo.scene import SceneInfo
 
-__all__ = ["BAND_ROLES", "Band", "FillRule", "Grid", "MaskedRaster", "SceneInfo", "area_of_mask_m2", "geodesic_area_m2",
-           "geodesic_distance_m", "geodesic_length_m", "valid_mask"]
+__all__ = [
+    "BAND_ROLES",
+    "Band",
+    "FillRule",
+    "Grid",
+    "MaskedRaster",
+    "SceneInfo",
+    "area_of_mask_m2",
+    "geodesic_area_m2",
+    "geodesic_distance_m",
+    "geodesic_length_m",
+    "valid_mask",
+]

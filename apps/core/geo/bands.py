@@ -7,11 +7,44 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 # Roles by which formulas name their inputs. "unknown" is honest: the person is asked, nothing is guessed by position.
-BAND_ROLES: frozenset[str] = frozenset({
-    "coastal", "blue", "green", "yellow", "red", "rededge1", "rededge2", "rededge3", "nir", "nir08", "watervapour", "cirrus",
-    "swir1", "swir2", "mir", "thermal1", "thermal2", "pan", "vv", "vh", "hh", "hv", "ndvi", "evi", "index", "lst", "elevation",
-    "class", "mask", "qa", "alpha", "gray", "radiance", "unknown",
-})
+BAND_ROLES: frozenset[str] = frozenset(
+    {
+        "coastal",
+        "blue",
+        "green",
+        "yellow",
+        "red",
+        "rededge1",
+        "rededge2",
+        "rededge3",
+        "nir",
+        "nir08",
+        "watervapour",
+        "cirrus",
+        "swir1",
+        "swir2",
+        "mir",
+        "thermal1",
+        "thermal2",
+        "pan",
+        "vv",
+        "vh",
+        "hh",
+        "hv",
+        "ndvi",
+        "evi",
+        "index",
+        "lst",
+        "elevation",
+        "class",
+        "mask",
+        "qa",
+        "alpha",
+        "gray",
+        "radiance",
+        "unknown",
+    }
+)
 RoleSource = Literal["declared", "profile", "name", "person", "unknown"]
 
 

@@ -127,8 +127,9 @@ class Grid(BaseModel):
         rows = np.linspace(0, self.height - 1, n_row)
         return cols, rows, np.array([[self._pixel_area_at(c, r) for c in cols] for r in rows])
 
-    def pixel_areas_m2(self, row_off: int = 0, n_rows: int | None = None, col_off: int = 0,
-                       n_cols: int | None = None) -> NDArray[np.float64]:
+    def pixel_areas_m2(
+        self, row_off: int = 0, n_rows: int | None = None, col_off: int = 0, n_cols: int | None = None
+    ) -> NDArray[np.float64]:
         """Geodesic area of each pixel, m², float64 (rows, columns), for ``n_rows`` rows from ``row_off`` and ``n_cols`` columns
         from ``col_off`` (all by default).
 

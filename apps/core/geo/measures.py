@@ -6,21 +6,27 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from shapely import get_coordinates, segmentize
+from pyproj import Transformer
+from shapely import get_coordinates, orient_polygons, segmentize, transform
 from shapely.geometry.base import BaseGeometry
-from shapely.ops import nearest_points, transform
+from shapely.ops import nearest_points
 
 from apps.core.geo.grid import Grid, geod_of, transformer
 
 
 def _lonlat(geometry: BaseGeometry, crs: str) -> BaseGeometry:
-    t = transformer(crs, "EPSG:4326")
-    return transform(lambda x, y, z=None: t.transform(x, y), geometry)
+    return _through(geometry, transformer(crs, "EPSG:4326"))
+
+
+def _through(geometry: BaseGeometry, t: Transformer) -> BaseGeometry:
+    moved: BaseGeometry = transform(geometry, lambda xy: np.column_stack(t.transform(xy[:, 0], xy[:, 1])))
+    return moved
 
 
 def geodesic_area_m2(geometry: BaseGeometry, crs: str = "EPSG:4326") -> float:
     """Geodesic area in m² of polygons given in ``crs`` (x, y order); holes are subtracted."""
-    area, _ = geod_of("EPSG:4326").geometry_area_perimeter(_lonlat(_dense(geometry), crs))
+    # the geodesic sum is signed: shells must run against holes, whatever way the file has them
+    area, _ = geod_of("EPSG:4326").geometry_area_perimeter(orient_polygons(_lonlat(_dense(geometry), crs)))
     return abs(float(area))
 
 
@@ -45,8 +51,7 @@ def geodesic_distance_m(one: BaseGeometry, other: BaseGeometry, crs: str = "EPSG
     mid = np.concatenate([get_coordinates(a), get_coordinates(b)]).mean(axis=0)
     plane = f"+proj=aeqd +lat_0={mid[1]:.8f} +lon_0={mid[0]:.8f} +datum=WGS84 +units=m"
     there, back = transformer("EPSG:4326", plane), transformer(plane, "EPSG:4326")
-    pa = transform(lambda x, y, z=None: there.transform(x, y), a)
-    pb = transform(lambda x, y, z=None: there.transform(x, y), b)
+    pa, pb = _through(a, there), _through(b, there)
     p, q = nearest_points(pa, pb)
     lon, lat = back.transform([p.x, q.x], [p.y, q.y])
     return float(geod_of("EPSG:4326").inv(lon[0], lat[0], lon[1], lat[1])[2])

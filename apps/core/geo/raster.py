@@ -40,7 +40,7 @@ class MaskedRaster:
         if len(at) != 1:
             raise KeyError(f"{len(at)} bands have the role {role!r}")
         i = at[0]
-        return MaskedRaster(self.data[i:i + 1], self.valid[i:i + 1], self.grid, (self.bands[i],), self.bands[i].unit)
+        return MaskedRaster(self.data[i : i + 1], self.valid[i : i + 1], self.grid, (self.bands[i],), self.bands[i].unit)
 
     @property
     def n_valid(self) -> int:
@@ -48,8 +48,13 @@ class MaskedRaster:
         return int(self.valid.sum())
 
 
-def valid_mask(stored: NDArray[Any], bands: Sequence[Band], fill_rules: Sequence[FillRule] = (),
-               alpha: NDArray[Any] | None = None, all_bands_fill: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+def valid_mask(
+    stored: NDArray[Any],
+    bands: Sequence[Band],
+    fill_rules: Sequence[FillRule] = (),
+    alpha: NDArray[Any] | None = None,
+    all_bands_fill: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
     """The one nodata policy: bool (bands, rows, columns), True where the stored value means something.
 
     Masked are: non-finite values; the band's declared nodata; values outside the band's ``valid_range`` where a rule of kind

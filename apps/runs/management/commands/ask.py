@@ -40,7 +40,9 @@ class Command(BaseCommand):
         parser.add_argument("--region", default="", help="WKT, GeoJSON, or a file that holds either (EPSG:4326)")
         parser.add_argument("--roles", default="", help="band roles by 1-based index: blue=1,green=2,red=3,nir=4")
         parser.add_argument("--gsd-m", type=float, default=None, help="ground sampling distance in metres")
-        parser.add_argument("--acquired", action="append", nargs="+", default=[], metavar="DATE", help="dates, one a file, in order")
+        parser.add_argument(
+            "--acquired", action="append", nargs="+", default=[], metavar="DATE", help="dates, one a file, in order"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -54,14 +56,22 @@ class Command(BaseCommand):
         dates = dates_from_words([d for group in options["acquired"] for d in group], len(files))
         gsd_m = options["gsd_m"]
         if gsd_m is not None and not 0 < gsd_m < 1e6:
-            raise UserError("BAD_ARGUMENT", f"A GSD of {gsd_m} m is impossible.", "It must be a positive number of metres.",
-                            "Give --gsd-m as metres a pixel, such as 0.3.")
-        project = (Project.objects.filter(name=CLI_PROJECT, created_by=None, is_sample=False).first()
-                   or project_create(user=None, name=CLI_PROJECT, description="Questions asked by ./rsure ask."))
-        scenes = [scene_ingest_now(project=project, path=path, roles=roles, gsd_m=gsd_m, acquired_at=date)
-                  for path, date in zip(files, dates, strict=True)]
-        run = services.run_start(user=None, project=project, text=options["question"], scenes=scenes, region=region,
-                                 choices=choices, enqueue=False)
+            raise UserError(
+                "BAD_ARGUMENT",
+                f"A GSD of {gsd_m} m is impossible.",
+                "It must be a positive number of metres.",
+                "Give --gsd-m as metres a pixel, such as 0.3.",
+            )
+        project = Project.objects.filter(name=CLI_PROJECT, created_by=None, is_sample=False).first() or project_create(
+            user=None, name=CLI_PROJECT, description="Questions asked by ./rsure ask."
+        )
+        scenes = [
+            scene_ingest_now(project=project, path=path, roles=roles, gsd_m=gsd_m, acquired_at=date)
+            for path, date in zip(files, dates, strict=True)
+        ]
+        run = services.run_start(
+            user=None, project=project, text=options["question"], scenes=scenes, region=region, choices=choices, enqueue=False
+        )
         services.run_execute_now(run_id=run.pk)
         state = selectors.run_state(run.pk)
         if options["json"]:

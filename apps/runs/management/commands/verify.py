@@ -40,15 +40,27 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(Observation.model_json_schema(), indent=1))
             return EXIT_DONE
         if not options["file"]:
-            raise UserError("BAD_ARGUMENT", "No file was named.", "verify reads observations from a file.",
-                            "Give a JSON or JSON Lines file, or - for standard input.")
+            raise UserError(
+                "BAD_ARGUMENT",
+                "No file was named.",
+                "verify reads observations from a file.",
+                "Give a JSON or JSON Lines file, or - for standard input.",
+            )
         judge = judge_for_files()
         for payload in payloads(options["file"]):
             checks, decision = judge.judge_json(payload)
             name = _id_of(payload)
             if options["json"]:
-                self.stdout.write(json.dumps({"observation_id": name, **decision.model_dump(mode="json"),
-                                              "checks": [c.model_dump(mode="json") for c in checks]}, ensure_ascii=False))
+                self.stdout.write(
+                    json.dumps(
+                        {
+                            "observation_id": name,
+                            **decision.model_dump(mode="json"),
+                            "checks": [c.model_dump(mode="json") for c in checks],
+                        },
+                        ensure_ascii=False,
+                    )
+                )
             else:
                 reasons = "; ".join(decision.reasons) or "no reason given"
                 self.stdout.write(f"{name or '?'}: {decision.decision} ({decision.stage}) {reasons}")

@@ -1,0 +1,100 @@
+"""Grid and measures against independent values: closed forms, EPSG worked figures and pyproj's own geodesics."""
+
+import math
+
+import numpy as np
+import pytest
+from pyproj import Geod, Transformer
+from shapely.geometry import Point, Polygon, box
+
+from apps.core.geo import Grid, area_of_mask_m2, geodesic_area_m2, geodesic_distance_m, geodesic_length_m
+
+UTM = Grid(crs="EPSG:32630", transform=(10.0, 0, 624630.0, 0, -10.0, 5622980.0), width=301, height=201)
+GEO = Grid(crs="EPSG:4326", transform=(0.01, 0, 10.0, 0, -0.01, 50.0), width=100, height=100)
+# authalic ring of the WGS 84 ellipsoid between two parallels (Snyder 1987, eq. 3-12), an independent closed form
+E2 = 0.00669437999014
+A = 6378137.0
+
+
+def zone_area(lat1: float, lat2: float, dlon: float) -> float:
+    def q(lat: float) -> float:
+        s, e = math.sin(math.radians(lat)), math.sqrt(E2)
+        return (1 - E2) * (s / (1 - E2 * s * s) - math.log((1 - e * s) / (1 + e * s)) / (2 * e))
+
+    return A * A * math.radians(dlon) * (q(lat2) - q(lat1)) / 2
+
+
+def test_geographic_pixels_sum_to_the_authalic_zone() -> None:
+    areas = GEO.pixel_areas_m2()
+    assert areas.shape == (100, 100)
+    # pixel sides are geodesics, the zone's are parallels: they differ by less than 1e-6 at 0.01 degrees
+    assert areas.sum() == pytest.approx(zone_area(49.0, 50.0, 1.0), rel=1e-5)
+    assert areas[0, 0] < areas[-1, 0]
+
+
+def test_utm_measures_on_its_grid_and_knows_the_ellipsoid() -> None:
+    assert UTM.area_method == "grid"
+    assert UTM.gsd_m == 10.0
+    found = area_of_mask_m2(np.ones(UTM.shape, dtype=bool), UTM)
+    assert found.area_m2 == 301 * 201 * 100.0
+    lon, lat = Transformer.from_crs(32630, 4326, always_xy=True).transform(
+        *np.array([UTM.xy(c, r) for c, r in ((0, 0), (301, 0), (301, 201), (0, 201))]).T
+    )
+    truth = abs(Geod(ellps="WGS84").polygon_area_perimeter(lon, lat)[0])
+    assert found.geodesic_m2 == pytest.approx(truth, rel=1e-6)
+
+
+def test_web_mercator_is_never_measured_in_its_own_metres() -> None:
+    grid = Grid(crs="EPSG:3857", transform=(10.0, 0, 0.0, 0, -10.0, 8399737.9), width=10, height=10)  # 60 degrees north
+    assert grid.area_method == "geodesic"
+    found = area_of_mask_m2(np.ones(grid.shape, dtype=bool), grid)
+    assert found.area_m2 == pytest.approx(10_000 / 4, rel=0.01)  # scale 1/cos 60 = 2 in each direction
+    assert grid.gsd_m == pytest.approx(5.0, rel=0.01)
+
+
+def test_window_areas_equal_the_whole() -> None:
+    whole = GEO.pixel_areas_m2()
+    assert np.allclose(GEO.pixel_areas_m2(30, 20), whole[30:50], rtol=1e-9)
+    assert np.allclose(GEO.window(10, 30, 50, 20).pixel_areas_m2(), whole[30:50, 10:60], rtol=1e-6)
+
+
+def test_area_without_crs_needs_a_gsd() -> None:
+    grid = Grid(width=4, height=4)
+    mask = np.eye(4, dtype=bool)
+    with pytest.raises(ValueError, match="GSD"):
+        area_of_mask_m2(mask, grid)
+    assert area_of_mask_m2(mask, grid, 0.5).area_m2 == 1.0
+
+
+def test_rotated_grid_positions_are_inverse() -> None:
+    grid = Grid(crs="EPSG:32630", transform=(7.0, 3.0, 500000.0, 3.0, -7.0, 5000000.0), width=20, height=30)
+    x, y = grid.xy(12.25, 7.5)
+    assert grid.colrow(x, y) == pytest.approx((12.25, 7.5))
+
+
+def test_bounds_across_the_antimeridian_keep_west_greater_than_east() -> None:
+    grid = Grid(crs="EPSG:32601", transform=(1000.0, 0, 200000.0, 0, -1000.0, 7000000.0), width=200, height=100)
+    west, south, east, north = grid.lonlat_bounds()
+    assert west > 170
+    assert east < 0
+    assert south < north
+
+
+def test_geodesic_length_and_area_of_a_degree_square() -> None:
+    square = box(10, 49, 11, 50)
+    assert geodesic_area_m2(square) == pytest.approx(zone_area(49, 50, 1), rel=2e-5)
+    hole = Polygon(square.exterior.coords, [box(10.2, 49.2, 10.4, 49.4).exterior.coords])
+    assert geodesic_area_m2(hole) == pytest.approx(zone_area(49, 50, 1) - zone_area(49.2, 49.4, 0.2), rel=2e-5)
+    meridian = 111_229.0  # metres of a degree of latitude at 49.5 degrees (WGS 84)
+    assert geodesic_length_m(square) > 2 * meridian
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [((2.3522, 48.8566), (13.4050, 52.5200)), ((0, 0), (0.001, 0)), ((-3.7, 40.4), (-3.7, 40.5))]
+)
+def test_distance_of_points_is_the_geodesic(one: tuple[float, float], other: tuple[float, float]) -> None:
+    assert geodesic_distance_m(Point(one), Point(other)) == pytest.approx(Geod(ellps="WGS84").inv(*one, *other)[2], rel=1e-6)
+
+
+def test_distance_of_touching_shapes_is_zero() -> None:
+    assert geodesic_distance_m(box(0, 0, 1, 1), box(1, 0, 2, 1)) == pytest.approx(0, abs=1e-6)
