@@ -237,10 +237,18 @@ CELERY_TASK_DEFAULT_QUEUE = "light"
 # By capability: `vision` workers have torch, `raster` workers memory and disk, `light` ones neither.
 CELERY_TASK_ROUTES = {
     "apps.imagery.tasks.*": {"queue": "raster"},
+    "apps.runs.tasks.runs_resume": {"queue": "light"},
     "apps.runs.tasks.*": {"queue": "raster"},
     "apps.tools.tasks.*": {"queue": "vision"},
 }
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {}
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    # A run whose worker died is taken up again long before its message becomes visible again.
+    "runs-resume": {
+        "task": "apps.runs.tasks.runs_resume",
+        "schedule": 10.0,
+        "options": {"queue": "light", "expires": 10},
+    },
+}
 CELERY_BEAT_SCHEDULE_FILENAME = str(RSURE_HOME / "celerybeat-schedule")
 CELERY_TIMEZONE = "UTC"
 

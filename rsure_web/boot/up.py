@@ -34,6 +34,7 @@ class Child:
 
     name: str
     command: list[str]
+    env: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     failed_starts: int = 0
@@ -51,15 +52,17 @@ class Supervisor:
         """Log file of a child."""
         return self.logs / f"{name}.log"
 
-    def add(self, name: str, *command: str) -> Child:
-        """Starts a child."""
-        child = Child(name, list(command))
+    def add(self, name: str, *command: str, env: Mapping[str, str] | None = None) -> Child:
+        """Starts a child, with `env` on top of the common environment."""
+        child = Child(name, list(command), env or {})
         self.children.append(child)
         self._start(child)
         return child
 
     def _start(self, child: Child) -> None:
-        child.process = start_child(child.command, env=self.env, cwd=ROOT, log=self.log_of(child.name))
+        child.process = start_child(
+            child.command, env={**self.env, **child.env}, cwd=ROOT, log=self.log_of(child.name)
+        )
         child.started_at = time.monotonic()
 
     def tail(self, name: str) -> str:
@@ -202,20 +205,18 @@ def _celery(*arguments: str) -> list[str]:
     return [str(PYTHON), "-m", "celery", "-A", "rsure_web", *arguments]
 
 
-def _worker(name: str, queues: str, concurrency: int) -> list[str]:
-    return _celery(
+def _worker_add(supervisor: Supervisor, name: str, queues: str, concurrency: int) -> None:
+    command = _celery(
         "worker",
-        "--hostname",
-        f"{name}@%h",
-        "--queues",
-        queues,
-        "--concurrency",
-        str(concurrency),
-        "--loglevel",
-        "INFO",
+        *("--hostname", f"{name}@%h"),
+        *("--queues", queues),
+        *("--concurrency", str(concurrency)),
+        *("--loglevel", "INFO"),
         "--without-gossip",
         "--without-mingle",
     )
+    # A task that needs another capability than its worker's is passed on: it must know the worker's.
+    supervisor.add(f"worker-{name}", *command, env={"RSURE_QUEUES": queues})
 
 
 class MlInstallation:
@@ -241,14 +242,11 @@ class MlInstallation:
 
 def _workers_start(supervisor: Supervisor, *, has_ml: bool) -> None:
     cores = os.cpu_count() or 1
+    _worker_add(supervisor, "light", "light", 1)
     # Without a vision worker the raster worker takes its work: the tools then say that they are off, and why.
-    supervisor.add("worker-light", *_worker("light", "light", 1))
-    supervisor.add(
-        "worker-raster",
-        *_worker("raster", "raster" if has_ml else "raster,vision", max(1, min(4, cores - 1))),
-    )
+    _worker_add(supervisor, "raster", "raster" if has_ml else "raster,vision", max(1, min(4, cores - 1)))
     if has_ml:
-        supervisor.add("worker-vision", *_worker("vision", "vision", 1))
+        _worker_add(supervisor, "vision", "vision", 1)
     supervisor.add("beat", *_celery("beat", "--loglevel", "WARNING"))
 
 
@@ -263,7 +261,7 @@ def _serve(supervisor: Supervisor, *, wants_installation: bool) -> None:
         if installation is not None and installation.is_done:
             if installation.error is None:
                 say("torch is installed: starting the vision worker.")
-                supervisor.add("worker-vision", *_worker("vision", "vision", 1))
+                _worker_add(supervisor, "vision", "vision", 1)
             else:
                 say(f"torch could not be installed; all but the vision tools runs.\n{installation.error}")
             installation = None
