@@ -109,9 +109,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     lacks = {}
     if not has_shared():
-        lacks["shared_data"] = (
-            f"no data folder {DATA.parent.name}/{DATA.name} beside the checkout (RSURE_SHARED names another)"
-        )
+        lacks["shared_data"] = f"no data folder {DATA.parent.name}/{DATA.name} beside the checkout (RSURE_SHARED names another)"
     if not _chromium():
         lacks["browser"] = "no Chromium (install the package chromium, or set RSURE_CHROMIUM)"
     if importlib.util.find_spec("torch") is None:
