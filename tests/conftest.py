@@ -4,13 +4,17 @@ import importlib.util
 import os
 import socket
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from tests.stack import LiveStack
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -144,6 +148,71 @@ def shared_data() -> Path:
     return DATA
 
 
-def python() -> str:
-    """The interpreter of this run, for processes that tests start."""
-    return sys.executable
+@pytest.fixture(scope="session")
+def live_stack_session(django_db_setup: None, django_db_blocker: Any) -> "Iterator[LiveStack]":
+    """Web and worker processes on the test database; tests use `live_stack`."""
+    from tests.stack import live_stack_processes
+
+    with django_db_blocker.unblock():
+        yield from live_stack_processes()
+
+
+@pytest.fixture
+def live_stack(transactional_db: None, live_stack_session: "LiveStack") -> "LiveStack":
+    """The whole product in its own processes, on a flushed database that this test writes to as well."""
+    live_stack_session.settle()
+    return live_stack_session
+
+
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium_path: str) -> "Iterator[Browser]":
+    """One Chromium for the run."""
+    from playwright.sync_api import sync_playwright
+
+    # The driver keeps an event loop in this thread, in which Django would refuse the tests' own queries.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=chromium_path, args=list(CHROMIUM_FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def context(browser: "Browser", live_stack: "LiveStack") -> "Iterator[BrowserContext]":
+    """An empty profile with the product as its base address."""
+    found = browser.new_context(base_url=live_stack.url, viewport={"width": 1280, "height": 900})
+    found.set_default_timeout(15_000)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(context: "BrowserContext") -> "Page":
+    """A page nobody has signed in to."""
+    return context.new_page()
+
+
+@pytest.fixture
+def sign_in(context: "BrowserContext", live_stack: "LiveStack") -> "Callable[[Any], None]":
+    """A function that signs a user in to the browser without the form (which has its own test)."""
+    from django.conf import settings
+    from django.test import Client
+
+    def enter(user: Any) -> None:
+        client = Client()
+        client.force_login(user)
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+        context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_stack.url}])
+
+    return enter
