@@ -56,6 +56,11 @@ class Grid(BaseModel):
     def __hash__(self) -> int:
         return hash((self.crs, self.transform, self.width, self.height))
 
+    def __eq__(self, other: object) -> bool:
+        # pydantic's own would compare the cached arrays too
+        return isinstance(other, Grid) and (self.crs, self.transform, self.width, self.height) == (
+            other.crs, other.transform, other.width, other.height)
+
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns)."""
