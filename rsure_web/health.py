@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 
-def _has_database() -> bool:
+def has_database() -> bool:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -17,7 +17,7 @@ def _has_database() -> bool:
         return False
 
 
-def _has_broker() -> bool:
+def has_broker() -> bool:
     client = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2)
     try:
         return bool(client.ping())
@@ -31,5 +31,5 @@ def _has_broker() -> bool:
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 when database and broker answer, else 503; tells which does not, and nothing else."""
-    parts = {"database": _has_database(), "broker": _has_broker()}
+    parts = {"database": has_database(), "broker": has_broker()}
     return JsonResponse({"ok": all(parts.values()), **parts}, status=200 if all(parts.values()) else 503)

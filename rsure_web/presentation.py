@@ -294,7 +294,7 @@ def map_json(config: Any) -> SafeString:
 
 
 @register.inclusion_tag("components/prior_bar.html")
-def prior_bar(prior: Any, parent: float | None = None, low: float = 0.0) -> dict[str, Any]:
+def prior_bar(prior: Any, parent: Any = None, low: float = 0.0) -> dict[str, Any]:
     """A prior as a bar from `low` to 1: interval, point and, dashed, the parent it leans on.
 
     `prior` has r_hat, interval and n (a PriorView or a mapping). Fewer than 20 labelled outcomes are drawn hollow.
@@ -305,7 +305,7 @@ def prior_bar(prior: Any, parent: float | None = None, low: float = 0.0) -> dict
 
     r, (left, right), n = _field(prior, "r_hat"), _field(prior, "interval"), _field(prior, "n")
     return {
-        "x": x(r), "left": x(left), "width": round(max(0.5, x(right) - x(left)), 2), "parent": None if parent is None else x(parent),
+        "x": x(r), "left": x(left), "width": round(max(0.5, x(right) - x(left)), 2), "parent": x(parent) if _is_number(parent) else None,
         "is_thin": n < 20, "r_hat": r, "interval": (left, right), "n": n,
     }
 

@@ -54,6 +54,8 @@ export function isTyping(target: EventTarget | null): boolean {
 
 function isUsable(element: HTMLElement): boolean {
   if (element.matches(":disabled, [aria-disabled=true]") || element.closest("[inert]")) return false;
+  const modal = document.querySelector("dialog:modal");
+  if (modal && !modal.contains(element)) return false;
   return element.checkVisibility ? element.checkVisibility({ visibilityProperty: true }) : element.offsetParent !== null;
 }
 
@@ -223,7 +225,6 @@ function onKeydown(event: KeyboardEvent): void {
   const binding = bindings().find((candidate) => candidate.key === key);
   // while typing only combinations with Ctrl that a page declared itself work, never the editor's own undo
   if (typing && !(key.startsWith("ctrl+") && binding && !/^ctrl\+(shift\+)?[zyxcva]$/.test(key))) return;
-  if (document.querySelector("dialog[open]") && !(event.target as Element).closest?.("dialog[open]")) return;
   if (key === "?") {
     event.preventDefault();
     openList();

@@ -71,9 +71,22 @@ export function show(toast: Toast, htmx: typeof htmxType): void {
   arm(element);
 }
 
+/** "What. Why. What to do." from an error fragment, or the status where the answer is something else. */
+export function errorText(xhr: Pick<XMLHttpRequest, "responseText" | "status">): string {
+  const box = new DOMParser().parseFromString(xhr.responseText, "text/html").querySelector(".err");
+  const parts = [box?.querySelector("b")?.textContent, box?.querySelector("p")?.textContent].filter(Boolean);
+  return parts.length > 0 ? parts.join(" ").replace(/\s+/g, " ").trim() : `The server refused this (status ${xhr.status}).`;
+}
+
 export function install(htmx: typeof htmxType): void {
   document.querySelectorAll<HTMLElement>("#toasts .toast").forEach(arm);
   document.addEventListener("toast", (event) => show((event as CustomEvent<Toast>).detail, htmx));
+  // an error whose fragment has no place on the page (hx-swap="none") is said in a toast
+  document.addEventListener("htmx:responseError", (event) => {
+    const { elt, xhr } = (event as CustomEvent<{ elt: Element; xhr: XMLHttpRequest }>).detail;
+    if (elt.closest("[hx-swap]")?.getAttribute("hx-swap") !== "none") return;
+    show({ text: errorText(xhr), level: "block" }, htmx);
+  });
   // a request that never reached the server
   document.addEventListener("htmx:sendError", () =>
     show({ text: "The server did not answer. Nothing was changed; try again.", level: "warn" }, htmx),

@@ -46,7 +46,14 @@ function onClick(event: MouseEvent): void {
   const open = target.closest<HTMLElement>("[data-dialog]");
   if (open) {
     const dialog = document.getElementById(open.dataset.dialog ?? "");
-    if (dialog instanceof HTMLDialogElement && !dialog.open) dialog.showModal();
+    if (dialog instanceof HTMLDialogElement && !dialog.open) {
+      dialog.showModal();
+      // not into the first text field: keys that choose (1 to 6) must work at once
+      if (!dialog.querySelector("[autofocus]")) {
+        dialog.tabIndex = -1;
+        dialog.focus();
+      }
+    }
   }
   if (target.closest("[data-close]")) target.closest("dialog")?.close();
   const fill = target.closest<HTMLElement>("[data-fill]");

@@ -253,6 +253,8 @@ export class MapIsland {
   private list(): void {
     const home = document.getElementById(this.element.dataset.layers ?? "");
     if (!home) return;
+    // the server renders it empty: a morph must not empty it again
+    home.dataset.island = "layers";
     const groups = new Map<string, Shown[]>();
     for (const config of this.config.layers) {
       const shown = this.shown.get(config.id);
@@ -339,6 +341,7 @@ export class MapIsland {
 
   private readout(): void {
     const home = document.getElementById(this.element.dataset.readout ?? "");
+    for (const part of home?.querySelectorAll<HTMLElement>("[data-read]") ?? []) part.dataset.island = "read";
     const set = (name: string, text: string): void => {
       const part = home?.querySelector<HTMLElement>(`[data-read=${name}]`);
       if (part) part.textContent = text;

@@ -1,0 +1,155 @@
+"""Pages that show several applications at once: home, project, status. They gather what selectors say; nothing is decided here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, cast
+from uuid import UUID
+
+import redis
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.templatetags.static import static
+from django.urls import NoReverseMatch, reverse
+from django.views.decorators.http import require_GET
+
+from apps.accounts.models import Project, User
+from apps.accounts.selectors import access_project_by_id, can, project_list_for_user, projects_for_user, sample_project
+from apps.imagery.models import Scene
+from apps.imagery.selectors import scene_list_for_project, scene_list_for_user
+from apps.review.selectors import review_count
+from apps.runs.models import Run
+from apps.runs.selectors import run_list_for_user
+from apps.runs.suggestions import SceneGroup, group_scenes
+from rsure_web.celery import app as celery
+from rsure_web.health import has_broker, has_database
+
+# Footprints drawn on the map of the home page, newest first; more would hide each other.
+FOOTPRINT_LIMIT = 500
+QUEUES = ("light", "raster", "vision")
+
+
+def _user(request: HttpRequest) -> User:
+    return cast(User, request.user)
+
+
+def _address(name: str, *arguments: Any) -> str:
+    try:
+        return reverse(name, args=arguments)
+    except NoReverseMatch:
+        return ""
+
+
+def _footprints(scenes: Iterable[Scene]) -> dict[str, Any]:
+    """The map of where imagery lies, with a point beside each outline that would be too small to see."""
+    features, points = [], []
+    for scene in scenes:
+        if scene.footprint is None:
+            continue
+        properties = {"title": scene.name, "href": _address("scene", scene.pk)}
+        features.append({"type": "Feature", "geometry": json.loads(scene.footprint.geojson), "properties": properties})
+        centre = scene.footprint.centroid
+        points.append({"type": "Feature", "geometry": {"type": "Point", "coordinates": [centre.x, centre.y]}, "properties": properties})
+    data = {"type": "FeatureCollection", "features": features + points}
+    return {"crs": "geo", "land": static("build/land.geojson"), "graticule": True, "bounds": [-150, -50, 160, 68],
+            "layers": [{"id": "footprints", "name": "Footprints", "kind": "geojson", "style": "footprint", "data": data}]}
+
+
+def _groups(project: Project) -> list[SceneGroup]:
+    ready = [scene.scene_info for scene in scene_list_for_project(project) if scene.is_ready]
+    return group_scenes(ready)
+
+
+def _picker(project: Project | None) -> dict[str, Any]:
+    groups = _groups(project) if project else []
+    return {"picker_project": project, "groups": groups, "only_group": len(groups) == 1}
+
+
+@login_required
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """Ask box, sample, own projects, what waits for review, what runs, footprints."""
+    user = _user(request)
+    sample, projects = sample_project(), list(project_list_for_user(user))
+    scenes = list(scene_list_for_user(user)[:FOOTPRINT_LIMIT])
+    runs = list(run_list_for_user(user))
+    groups = _groups(sample) if sample else []
+    chosen = projects[0] if projects else sample
+    return render(request, "home.html", {
+        "sample": sample, "projects": projects, "sample_cards": [group for group in groups if group.questions][:4],
+        "ask_projects": [p for p in projects_for_user(user) if can(user, p, "ask")], **_picker(chosen),
+        "n_review": review_count(user), "running": [run for run in runs if run.status in (Run.Status.QUEUED, Run.Status.RUNNING)],
+        "recent": runs[:5], "config": _footprints(scenes), "n_scenes": len(scenes), "map_scenes": scenes[:50],
+    })
+
+
+@login_required
+@require_GET
+def scene_picker(request: HttpRequest) -> HttpResponse:
+    """The scenes of the chosen project as check boxes: a fragment of the ask box."""
+    project = access_project_by_id(_user(request), request.GET.get("project", ""), "ask")
+    return render(request, "ask_picker.html", _picker(project))
+
+
+@login_required
+@require_GET
+def project(request: HttpRequest, project_id: UUID) -> HttpResponse:
+    """Imagery, questions that can be asked at once, runs, what waits for review."""
+    user = _user(request)
+    found = access_project_by_id(user, project_id)
+    scenes = list(scene_list_for_project(found))
+    return render(request, "project.html", {
+        "project": found, "scenes": scenes, "runs": run_list_for_user(user, project_id=found.pk), "config": _footprints(scenes),
+        "has_footprints": any(scene.footprint for scene in scenes), "may_ask": can(user, found, "ask"),
+        "may_ingest": can(user, found, "ingest"), "can_manage": can(user, found, "manage"), **_picker(found),
+    })
+
+
+def _waiting() -> dict[str, int]:
+    """Tasks in each queue that no worker has taken."""
+    client = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2)
+    prefix = settings.CELERY_BROKER_TRANSPORT_OPTIONS["global_keyprefix"]
+    try:
+        return {name: int(cast(int, client.llen(f"{prefix}{name}"))) for name in QUEUES}
+    except redis.RedisError:
+        return {}
+    finally:
+        client.close()
+
+
+def _workers() -> list[dict[str, Any]]:
+    """Workers that answer within a second, and the queues each serves."""
+    inspect = celery.control.inspect(timeout=1.0)
+    queues: dict[str, list[dict[str, Any]]] = inspect.active_queues() or {}
+    active: dict[str, list[Any]] = inspect.active() or {}
+    return [{"name": name.split("@")[0], "queues": sorted(queue["name"] for queue in served), "n_active": len(active.get(name, []))}
+            for name, served in sorted(queues.items())]
+
+
+@login_required
+@require_GET
+def workers(request: HttpRequest) -> HttpResponse:
+    """Who works, as a fragment: asking takes up to a second, so the page does not wait for it."""
+    found = _workers()
+    served = {queue for worker in found for queue in worker["queues"]}
+    waiting = _waiting()
+    return render(request, "workers.html", {
+        "workers": found, "queues": [{"name": name, "is_served": name in served, "waiting": waiting.get(name)} for name in QUEUES],
+        "is_short": request.GET.get("short") == "1",
+    })
+
+
+@login_required
+@require_GET
+def status(request: HttpRequest) -> HttpResponse:
+    """Health of database, broker and workers."""
+    runs = run_list_for_user(_user(request), limit=200)
+    return render(request, "status.html", {
+        "parts": [{"name": "Database", "is_up": has_database(), "fix": "Start PostgreSQL, or correct DATABASE_URL."},
+                  {"name": "Broker and sockets", "is_up": has_broker(), "fix": "Start Redis or Valkey, or correct REDIS_URL."}],
+        "running": [run for run in runs if run.status in (Run.Status.QUEUED, Run.Status.RUNNING)],
+        "failed": [run for run in runs if run.status == Run.Status.FAILED][:20],
+    })
