@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
+from apps.core.errors import ModelError
 from apps.core.evidence.observation import (
     BandRef,
     Configuration,
@@ -195,6 +196,22 @@ class ToolOutcome:
     needs: dict[str, JsonValue] = field(default_factory=dict)
     device: str = "cpu"
     packages: dict[str, str] = field(default_factory=dict)
+
+
+class ToolFailedError(ModelError):
+    """A tool that failed part way, with the evidence and inputs that it had by then."""
+
+    def __init__(self, message: str, *, code: str = "TOOL_FAILED", needs: dict[str, Any] | None = None,
+                 evidence: Evidence | None = None, inputs: Sequence[InputRef] = ()):
+        super().__init__(message, code=code, needs=needs)
+        self.evidence, self.inputs = evidence or Evidence(), tuple(inputs)
+
+
+class ToolCancelledError(ModelError):
+    """The run was cancelled while the tool worked."""
+
+    def __init__(self) -> None:
+        super().__init__("The run was cancelled while the tool worked.", code="CANCELLED")
 
 
 def input_ref(scene: SceneInfo, bands: Sequence[int] = (), role: str = "image") -> InputRef:

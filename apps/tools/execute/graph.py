@@ -1,0 +1,481 @@
+"""``execute``: a graph of typed nodes, checked whole before any pixel is read, run by the streaming engine."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import JsonValue, ValidationError
+
+from apps.core.errors import ModelError
+from apps.core.evidence.observation import Configuration, Evidence, LayerRef, Result
+from apps.core.geo.grid import Grid
+from apps.core.geo.raster import MaskedRaster
+from apps.core.geo.bands import Band
+from apps.tools.contract import ExecuteArguments, Node, ToolContext, ToolFailedError, ToolOutcome, input_ref
+from apps.tools.execute import operators  # noqa: F401  (fills the registry)
+from apps.tools.execute.streaming import Engine, LayerPixels, Program
+from apps.tools.execute.types import (
+    OPERATORS,
+    Accumulator,
+    AnyType,
+    Call,
+    Planned,
+    RasterType,
+    SceneType,
+    Target,
+    Value,
+    ValueType,
+)
+from apps.tools.region import RegionMask
+from apps.tools.sentences import validation_sentence
+
+# Layers up to this many pixels are kept whole; larger ones as every 2nd, 4th, … pixel, and the log says so.
+LAYER_LIMIT_PX = 36_000_000
+# At most this many layers are kept of one observation (a long series has its table).
+MAX_LAYERS = 12
+
+
+def check_graph(arguments: ExecuteArguments, ctx: ToolContext) -> Program:
+    """The program of a graph. ModelError with the reason as a sentence where it may not run; no pixel is read."""
+    nodes: dict[str, Node] = {}
+    for node in arguments.nodes:
+        if node.id in nodes:
+            raise ModelError(f"Two nodes are named {node.id}.", code="BAD_PLAN")
+        nodes[node.id] = node
+    for node in arguments.nodes:
+        if node.op not in OPERATORS:
+            family = node.op.rsplit(".", 1)[0]
+            near = [name for name in OPERATORS if name.startswith(family)] or sorted(OPERATORS)
+            raise ModelError(f"Node {node.id}: there is no operator {node.op!r}; known here: {', '.join(sorted(near))}.",
+                             code="BAD_PLAN")
+        for name in node.inputs:
+            if name not in nodes:
+                raise ModelError(f"Node {node.id} takes {name!r}, which is no node of the graph.", code="BAD_PLAN")
+    if arguments.output not in nodes:
+        raise ModelError(f"The output {arguments.output!r} is no node of the graph.", code="BAD_PLAN")
+    order = _sorted(nodes)
+    scenes = {s.scene_id: s for s in ctx.question.scenes}
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    planned: dict[str, Planned] = {}
+    for name in order:
+        node = nodes[name]
+        operator = OPERATORS[node.op]
+        inputs = tuple(planned[i].type for i in node.inputs)
+        take = operator.takes
+        if not take.least <= len(inputs) <= take.most:
+            wanted = str(take.least) if take.least == take.most else f"{take.least} to {take.most}"
+            raise ModelError(f"Node {name} ({node.op}) takes {wanted} inputs, not {len(inputs)}.", code="BAD_PLAN")
+        for source, kind in zip(node.inputs, inputs, strict=True):
+            if kind.kind not in take.kinds:
+                raise ModelError(f"Node {name} ({node.op}) takes {' or '.join(take.kinds)}, but {source} "
+                                 f"({nodes[source].op}) gives a {kind.kind}.", code="BAD_PLAN")
+        try:
+            params = operator.params.model_validate(node.params)
+        except ValidationError as error:
+            raise ModelError(f"Node {name} ({node.op}): {validation_sentence(error)}", code="BAD_ARGUMENT") from error
+        call = Call(node, params, inputs, node.inputs, scenes, region, region_crs)
+        planned[name] = operator.plan(call)
+    return Program(order, nodes, planned, arguments.output)
+
+
+def _sorted(nodes: Mapping[str, Node]) -> list[str]:
+    order: list[str] = []
+    waiting = {n: len(set(node.inputs)) for n, node in nodes.items()}
+    users: dict[str, list[str]] = {n: [] for n in nodes}
+    for n, node in nodes.items():
+        for i in set(node.inputs):
+            users[i].append(n)
+    ready = [n for n in nodes if waiting[n] == 0]
+    while ready:
+        n = ready.pop(0)
+        order.append(n)
+        for u in users[n]:
+            waiting[u] -= 1
+            if waiting[u] == 0:
+                ready.append(u)
+    if len(order) < len(nodes):
+        raise ModelError(f"The graph has a circle through {', '.join(sorted(set(nodes) - set(order)))}.", code="BAD_PLAN")
+    return order
+
+
+def effective_region(region: Mapping[str, Any] | None, crs: str, ctx: ToolContext) -> tuple[Mapping[str, Any] | None, str]:
+    """The region of the arguments, else the question's."""
+    if region is not None:
+        return region, crs
+    return ctx.question.region, ctx.question.region_crs
+
+
+def configuration_of(arguments: ExecuteArguments, ctx: ToolContext | None = None) -> Configuration:
+    """Coarse: the output operator's family; fine: also its statistic and the quantity that it is of."""
+    nodes = {n.id: n for n in arguments.nodes}
+    node = nodes.get(arguments.output)
+    if node is None:
+        return Configuration(coarse="execute", fine="execute")
+    family, _, name = node.op.rpartition(".")
+    part = str(node.params.get("statistic", "mean")) if name == "statistic" else name
+    method = node.params.get("pick") or node.params.get("method") or node.params.get("mode")
+    if name in ("series", "trend") and method:
+        part = f"{name}.{method}"
+    quantity = _quantity(node, nodes)
+    fine = "/".join(re.sub(r"[^A-Za-z0-9._-]+", "_", p) for p in (family or node.op, part, quantity) if p)
+    return Configuration(coarse=family or node.op, fine=fine[:240])
+
+
+def _quantity(node: Node, nodes: Mapping[str, Node], depth: int = 0) -> str:
+    for key in ("index", "role", "quantity"):
+        if isinstance(node.params.get(key), str):
+            return str(node.params[key]).lower()
+    if node.op.endswith(("normalized_difference", "ratio")) and "first" in node.params:
+        return f"{node.params.get('first')}_{node.params.get('second')}"
+    short = node.op.rpartition(".")[2]
+    inner = _quantity(nodes[node.inputs[0]], nodes, depth + 1) if node.inputs and node.inputs[0] in nodes and depth < 20 else ""
+    if short == "difference":
+        return f"{inner}_change"
+    if node.op.startswith("raster.product") and short not in ("threshold", "logic", "apply_mask", "resample", "class_values"):
+        return f"{short}_{inner}" if inner else short
+    return inner
+
+
+@dataclass(slots=True)
+class _Run:
+    values: dict[str, Value] = field(default_factory=dict)
+    prepared: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
+    """Runs a graph. ModelError where it may not run; ToolFailedError with the evidence so far where it could not end."""
+    program = check_graph(arguments, ctx)
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    used = program.upstream(program.output)
+    idle = [n for n in program.order if n not in used]
+    if idle:
+        ctx.log("warning", f"Not computed, since the output does not rest on it: {', '.join(idle)}.")
+    for n in program.order:
+        if n in used:
+            for level, message in program.planned[n].notes:
+                ctx.log(level, message)
+    names = {s.scene.grid: s.scene.name for s in (program.planned[n].type for n in used) if isinstance(s, SceneType)}
+    engine = Engine(program, reader=ctx.reader, progress=ctx.progress, is_cancelled=ctx.is_cancelled,
+                    region=lambda grid: RegionMask.of(region, region_crs, grid, names.get(grid, "the scene")),
+                    window_px=_int(ctx.options.get("window_px")), threads=_int(ctx.options.get("threads")))
+    # every grid's region is looked at before any pixel is read
+    for grid in names:
+        if region is not None:
+            engine.region(grid)
+    run = _Run()
+    layers = _layer_targets(program, ctx)
+    try:
+        _compute(program, engine, run, [n for n in program.order if n in used], [t for _, t in layers])
+    except ModelError as error:
+        run.failed |= engine.failed
+        raise ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used),
+                              evidence=_evidence(program, engine, run, used, arguments, region, region_crs)) from error
+    refs = _store_layers(layers, engine, program, ctx)
+    value = run.values.get(program.output)
+    evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
+    for n, v in run.values.items():
+        for warning in v.warnings:
+            ctx.log("warning", warning)
+        _warn_out_of_range(program, n, v, ctx)
+    for n, figures in engine.figures.items():
+        if figures.n_out_of_range and n in used:
+            span = program.type_of(n).range
+            ctx.log("warning", f"Node {n}: {figures.n_out_of_range} of {figures.moments.n} values lie outside the physical "
+                               f"range [{span.low:g}, {span.high:g}] of {program.type_of(n).quantity}.")
+    kind = program.planned[program.output].type
+    result = _result(kind, value, tuple(refs))
+    failed = {n: r for n, r in (run.failed | engine.failed).items() if n in used}
+    reason = ""
+    if failed:
+        n, why = next(iter(failed.items()))
+        reason = f"{len(failed)} node{'s' if len(failed) > 1 else ''} failed; {n}: {why}"
+    return ToolOutcome(
+        configuration=configuration_of(arguments), result=result, evidence=evidence, inputs=_inputs(program, used),
+        arguments_passed=_arguments_passed(program, arguments, region, region_crs),
+        state="partial" if failed else "ok", reason=reason[:2000])
+
+
+def _int(value: Any) -> int | None:
+    return int(value) if isinstance(value, int) else None
+
+
+def _compute(program: Program, engine: Engine, run: _Run, order: list[str], layers: list[Target]) -> None:
+    planned = program.planned
+    for n in order:
+        if planned[n].constant is not None:
+            run.values[n] = planned[n].constant  # type: ignore[assignment]
+        prepare = planned[n].prepare
+        if prepare is not None:
+            found = engine.run(prepare(), f"Preparing {n}")
+            if any(f is None for f in found):
+                name, why = next(iter(engine.failed.items()))
+                raise ModelError(f"Node {name} could not be read: {why}")
+            settle = planned[n].settle
+            assert settle is not None
+            engine.states[n], run.prepared[n] = settle(found)
+    targets: list[Target] = []
+    spans: dict[str, tuple[int, int]] = {}
+    for n in order:
+        reduce = planned[n].reduce
+        if reduce is not None:
+            more = list(reduce())
+            spans[n] = (len(targets), len(targets) + len(more))
+            targets += more
+    n_reduced = len(targets)
+    targets += layers
+    if planned[program.output].evaluate is not None:
+        targets.append(((program.output,), _Nothing()))
+    found = engine.run(targets, "Reading")
+    for n in order:
+        if n in spans:
+            first, last = spans[n]
+            mine = found[first:last]
+            if all(f is None for f in mine) or (any(f is None for f in mine) and not _forgives(program, n)):
+                name, why = next(iter(engine.failed.items()))
+                raise ModelError(f"Node {name} could not be read: {why}")
+            finish = planned[n].finish
+            assert finish is not None
+            run.values[n] = finish(mine, engine.failed)
+        combine = planned[n].combine
+        if combine is not None:
+            run.values[n] = combine([run.values[i] for i in program.nodes[n].inputs])
+    if n_reduced == 0 and engine.failed:
+        name, why = next(iter(engine.failed.items()))
+        raise ModelError(f"Node {name} could not be read: {why}")
+
+
+def _forgives(program: Program, node: str) -> bool:
+    return program.nodes[node].op in ("raster.summarize.series", "raster.summarize.trend")
+
+
+class _Nothing:
+    """Wants one pass and keeps nothing: a raster that is the output is evaluated for its figures and its layer."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def wants_pass(self) -> bool:
+        first, self._done = not self._done, True
+        return first
+
+    def gather(self, sample: Any) -> None:
+        return None
+
+    def merge(self, part: Any) -> None:
+        return None
+
+
+# --- layers ----------------------------------------------------------------------------------------------------------------
+def _layer_targets(program: Program, ctx: ToolContext) -> list[tuple[str, Target]]:
+    output = program.output
+    wanted = [output] if program.planned[output].evaluate is not None else program.raster_inputs(output)
+    # a mask is shown with the raster that it was made of
+    for n in list(wanted):
+        if program.type_of(n).kind == "mask":
+            wanted += [i for i in program.raster_inputs(n) if program.type_of(i).kind != "mask"]
+    wanted = list(dict.fromkeys(wanted))
+    if len(wanted) > MAX_LAYERS:
+        ctx.log("info", f"{len(wanted)} rasters lie under the result; the first {MAX_LAYERS} are kept as layers.")
+        wanted = wanted[:MAX_LAYERS]
+    limit = max(1_000_000, LAYER_LIMIT_PX // max(1, len(wanted)))
+    out: list[tuple[str, Target]] = []
+    for n in wanted:
+        kind = program.type_of(n)
+        pixels = LayerPixels(kind.grid, limit_px=limit, is_mask=kind.kind == "mask")
+        out.append((n, ((n,), pixels)))
+    return out
+
+
+def _store_layers(layers: list[tuple[str, Target]], engine: Engine, program: Program, ctx: ToolContext) -> list[LayerRef]:
+    refs: list[LayerRef] = []
+    for n, (_, accumulator) in layers:
+        if n in engine.failed:
+            continue
+        assert isinstance(accumulator, LayerPixels)
+        kind, pixels = program.type_of(n), accumulator
+        label = kind.quantity if len(layers) == 1 or kind.kind == "mask" else _label(kind, n)
+        scene_id = kind.scenes[0].scene_id if len(kind.scenes) == 1 else None
+        if pixels.step > 1:
+            ctx.log("info", f"The layer {label} is kept as every {pixels.step}th pixel; figures are from all pixels.")
+        if pixels.is_mask:
+            refs.append(ctx.layers.put_mask(pixels.data, pixels.valid, pixels.grid, label=f"{label} mask"[:120],
+                                            scene_id=scene_id))
+        elif kind.kind == "classes" and _fits_uint8(pixels):
+            refs.append(ctx.layers.put_classes(pixels.data.astype(np.uint8), pixels.valid, pixels.grid, dict(kind.class_names),
+                                               label=label, scene_id=scene_id))
+        else:
+            data = np.where(pixels.valid, pixels.data, np.nan).astype(np.float32)
+            role = kind.quantity if kind.quantity in ("ndvi", "evi") else "index"
+            refs.append(ctx.layers.put_raster(
+                MaskedRaster(data[None], pixels.valid[None], pixels.grid, (Band(index=1, role=role, unit=kind.unit),), kind.unit),
+                label=label, scene_id=scene_id))
+    return refs
+
+
+def _fits_uint8(pixels: LayerPixels) -> bool:
+    values = pixels.data[pixels.valid]
+    return bool(values.size == 0 or (values.min() >= 0 and values.max() <= 254))
+
+
+def _label(kind: RasterType, node: str) -> str:
+    day = f" {kind.acquired_at.date().isoformat()}" if kind.acquired_at else ""
+    return f"{kind.quantity}{day or f' ({node})'}"[:120]
+
+
+# --- what the observation says ---------------------------------------------------------------------------------------------
+def _result(kind: AnyType, value: Value | None, layers: tuple[LayerRef, ...]) -> Result:
+    if isinstance(kind, ValueType):
+        assert value is not None
+        return Result(kind=value.result_kind or kind.result_kind, value=value.value,  # type: ignore[arg-type]
+                      unit=value.unit or kind.unit, interval=value.interval, interval_level=value.interval_level,
+                      quantity=kind.quantity, items=value.items[:1000], layers=layers)
+    if isinstance(kind, RasterType):
+        return Result(kind="layer", unit=kind.unit, quantity=kind.quantity, layers=layers)
+    if isinstance(kind, SceneType):
+        items: tuple[dict[str, JsonValue], ...] = ({"scene": kind.scene.scene_id, "name": kind.scene.name},)
+        return Result(kind="catalog", value=1, quantity="scenes", items=items)
+    return Result(kind="table", value=len(kind.zones), quantity="zones")
+
+
+def _warn_out_of_range(program: Program, node: str, value: Value, ctx: ToolContext) -> None:
+    kind = program.planned[node].type
+    if isinstance(kind, ValueType) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
+        slack = 1e-9 * max(1.0, abs(float(value.value)))
+        if not kind.range.low - slack <= value.value <= kind.range.high + slack:
+            ctx.log("warning", f"Node {node}: {value.value:g} lies outside the physical range [{kind.range.low:g}, "
+                               f"{kind.range.high:g}] of {kind.quantity}.")
+
+
+def _inputs(program: Program, used: set[str]) -> tuple[Any, ...]:
+    bands: dict[str, set[int]] = {}
+    scenes: dict[str, Any] = {}
+    for n in program.order:
+        kind = program.planned[n].type
+        if n in used and isinstance(kind, SceneType):
+            scenes[kind.scene.scene_id] = kind.scene
+        if n in used:
+            for scene_id, _, index in program.planned[n].bands:
+                bands.setdefault(scene_id, set()).add(index)
+    return tuple(input_ref(s, sorted(bands.get(i, ()))) for i, s in scenes.items())
+
+
+def _arguments_passed(program: Program, arguments: ExecuteArguments, region: Mapping[str, Any] | None,
+                      region_crs: str) -> dict[str, JsonValue]:
+    passed: dict[str, JsonValue] = arguments.model_dump(mode="json")
+    passed["nodes"] = [
+        {"id": n.id, "op": n.op, "inputs": list(n.inputs),
+         "params": OPERATORS[n.op].params.model_validate(n.params).model_dump(mode="json")} for n in arguments.nodes]
+    passed["region"] = dict(region) if region is not None else None
+    passed["region_crs"] = region_crs
+    return passed
+
+
+def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], arguments: ExecuteArguments,
+              region: Mapping[str, Any] | None, region_crs: str) -> Evidence:
+    order = [n for n in program.order if n in used]
+    operators_json: list[JsonValue] = []
+    formulas: dict[str, JsonValue] = {}
+    mapping: dict[str, dict[str, JsonValue]] = {}
+    ranges: dict[str, JsonValue] = {}
+    thresholds: dict[str, JsonValue] = {}
+    nodes: list[JsonValue] = []
+    quality: list[str] = []
+    sensors: dict[str, JsonValue] = {}
+    resolutions: dict[str, JsonValue] = {}
+    failed = {n: r for n, r in (run.failed | engine.failed).items() if n in used}
+    for n in order:
+        node, planned = program.nodes[n], program.planned[n]
+        operator = OPERATORS[node.op]
+        kind = planned.type
+        operators_json.append({"id": n, "op": node.op, "params": operator.params.model_validate(node.params).model_dump(
+            mode="json"), "nodata": operator.nodata, "reference": operator.reference})
+        for scene_id, role, index in planned.bands:
+            mapping.setdefault(scene_id, {})[role] = index
+        entry: dict[str, JsonValue] = {"id": n, "op": node.op, "status": "failed" if n in failed else "ok"}
+        if isinstance(kind, SceneType):
+            sensors[kind.scene.scene_id] = kind.scene.sensor or None
+            resolutions[kind.scene.scene_id] = kind.scene.effective_gsd_m
+            entry |= {"scene": kind.scene.scene_id, "size_px": [kind.scene.grid.width, kind.scene.grid.height]}
+        if isinstance(kind, RasterType):
+            figures = engine.figures[n]
+            m = figures.moments
+            formulas[n] = kind.formula
+            ranges[n] = kind.range.as_json() | {"unit": kind.unit, "quantity": kind.quantity}
+            quality += [q for q in kind.quality if q not in quality]
+            entry |= {"kind": kind.kind, "quantity": kind.quantity, "unit": kind.unit, "n_valid": m.n,
+                      "min": m.low if m.n else None, "max": m.high if m.n else None, "mean": m.mean if m.n else None,
+                      "n_region": figures.n_region, "n_source_masked": figures.n_source_masked,
+                      "n_undefined": figures.n_undefined, "n_out_of_range": figures.n_out_of_range}
+            if kind.kind == "mask":
+                entry["n_true"] = round(m.total) if m.n else 0
+        if n in run.prepared:
+            entry |= run.prepared[n]
+            if "threshold" in run.prepared[n]:
+                thresholds[n] = run.prepared[n]["threshold"]
+        elif node.op == "raster.product.threshold":
+            thresholds[n] = node.params.get("value")
+        if n in run.values:
+            v = run.values[n]
+            entry |= {"value": v.value, "n_valid": v.n_valid} | v.evidence
+            if isinstance(kind, ValueType):
+                ranges[n] = kind.range.as_json() | {"unit": kind.unit, "quantity": kind.quantity}
+        nodes.append(_plain_json(entry))
+    output = run.values.get(program.output)
+    under = program.output if program.planned[program.output].evaluate is not None else \
+        next(iter(program.raster_inputs(program.output)), None)
+    valid_px = output.n_valid if output is not None else (engine.figures[under].moments.n if under else 0)
+    intermediate: dict[str, JsonValue] = {"nodes": nodes, "valid_px": valid_px, "n_passes": engine.n_passes,
+                                          "px_read": engine.px_read}
+    if under is not None:
+        intermediate["masked"] = _masked(program, engine, under)
+        f = engine.figures[under]
+        intermediate["n_region_px"] = f.n_region
+    for key in ("numerator", "denominator", "n_px"):
+        intermediate[key] = output.evidence.get(key) if output is not None else None
+    valid_share = None
+    if under is not None and engine.figures[under].n_region:
+        valid_share = engine.figures[under].moments.n / engine.figures[under].n_region
+    return Evidence(
+        source={"operators": operators_json, "formulas": formulas, "band_mapping": {k: dict(v) for k, v in mapping.items()},
+                "ranges": ranges, "thresholds": thresholds, "sensor": sensors, "resolution_m": resolutions,
+                "region": {"given": region is not None, "crs": region_crs, "rule": "pixel centre inside"}},
+        intermediate=intermediate,
+        validity={"node_status": {n: "failed" if n in failed else "ok" for n in order},
+                  "quality_mask": quality or None, "failed_nodes": [{"id": n, "reason": r} for n, r in failed.items()],
+                  "valid_share": valid_share,
+                  "n_out_of_range": sum(engine.figures[n].n_out_of_range for n in order if n in engine.figures)})
+
+
+def _masked(program: Program, engine: Engine, node: str) -> dict[str, JsonValue]:
+    """Pixels that take no part, by cause: outside the region, masked in the source (nodata, fill, alpha), by a quality mask,
+    or undefined (a zero denominator and the like)."""
+    figures = engine.figures[node]
+    grid: Grid = program.type_of(node).grid
+    above = [n for n in program.upstream(node) if n in engine.figures and program.type_of(n).grid == grid]
+    quality = sum(engine.figures[n].n_undefined for n in above if program.nodes[n].op == "raster.product.apply_mask")
+    undefined = sum(engine.figures[n].n_undefined for n in above) - quality
+    invalid = figures.n_region - figures.moments.n
+    return {"outside_region": grid.width * grid.height - figures.n_region, "source": max(0, invalid - undefined - quality),
+            "undefined": undefined, "masked_out": quality}
+
+
+def _plain_json(value: Any) -> Any:
+    """NaN and infinities become null; numpy numbers become plain."""
+    if isinstance(value, dict):
+        return {str(k): _plain_json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain_json(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+__all__ = ["Accumulator", "check_graph", "configuration_of", "effective_region", "run_execute"]

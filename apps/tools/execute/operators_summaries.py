@@ -1,0 +1,469 @@
+"""Operators that make a number, a series or a table of rasters: statistics, areas, shares, series, trends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, JsonValue
+from scipy import stats
+
+from apps.core.evidence.observation import Frozen
+from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
+from apps.tools.execute.indices import VEGETATION_INDICES
+from apps.tools.execute.types import (
+    Accumulator,
+    Call,
+    NoParams,
+    Operator,
+    PhysicalRange,
+    Planned,
+    RasterType,
+    Take,
+    Target,
+    Value,
+    ValueType,
+    register,
+)
+from apps.tools.units import AREA_M2, SHARE, factor
+
+Statistic = Literal["mean", "median", "min", "max", "std", "percentile", "sum", "count", "range", "cv", "skewness", "kurtosis",
+                    "variance", "iqr"]
+DAYS_A_YEAR = 365.25
+# A date whose valid pixels fall below this share of the best date's is told.
+UNEVEN_SHARE = 0.8
+# A gap longer than this many median intervals is a hole of the series.
+HOLE_FACTOR = 1.5
+
+
+def finite(x: float) -> float | None:
+    """The number, or None where it is none."""
+    return float(x) if math.isfinite(x) else None
+
+
+# --- one number ------------------------------------------------------------------------------------------------------------
+class StatisticParams(Frozen):
+    statistic: Statistic = "mean"
+    percentile: float | None = Field(default=None, ge=0, le=100, description="for percentile")
+    ddof: int = Field(default=0, ge=0, le=1, description="for std, variance and cv: 0 all pixels, 1 a sample")
+
+
+def accumulators_for(p: StatisticParams) -> Accumulator:
+    """The accumulator that a statistic needs."""
+    if p.statistic in ("median", "percentile", "iqr"):
+        quantiles = {"median": (0.5,), "percentile": ((p.percentile or 0.0) / 100,), "iqr": (0.25, 0.75)}[p.statistic]
+        return OrderStatistics(quantiles)
+    order = {"std": 2, "cv": 2, "variance": 2, "skewness": 4, "kurtosis": 4}.get(p.statistic, 1)
+    return Moments(order)
+
+
+def statistic_of(p: StatisticParams, found: Any) -> float:
+    """The figure of an accumulator; NaN where it is undefined."""
+    if isinstance(found, OrderStatistics):
+        if p.statistic == "iqr":
+            return found.value(0.75) - found.value(0.25)
+        return found.value(0.5 if p.statistic == "median" else (p.percentile or 0.0) / 100)
+    m: Moments = found
+    if not m.n and p.statistic not in ("count", "sum"):
+        return math.nan
+    if p.statistic == "cv":
+        return m.std(p.ddof) / abs(m.mean) if m.mean else math.nan
+    return float({"mean": lambda: m.mean, "min": lambda: m.low, "max": lambda: m.high, "sum": lambda: m.total,
+                  "count": lambda: m.n, "std": lambda: m.std(p.ddof), "variance": lambda: m.std(p.ddof) ** 2,
+                  "range": lambda: m.high - m.low, "skewness": lambda: m.skewness,
+                  "kurtosis": lambda: m.kurtosis}[p.statistic]())
+
+
+def range_of_statistic(p: StatisticParams, source: RasterType) -> PhysicalRange:
+    """What the statistic of values of that range may be."""
+    low, high, why = source.range.low, source.range.high, source.range.why or "grows with the number of pixels"
+    if p.statistic in ("mean", "median", "min", "max", "percentile"):
+        return source.range
+    if p.statistic in ("std", "range", "iqr"):
+        return PhysicalRange(0, high - low, why)
+    if p.statistic == "variance":
+        return PhysicalRange(0, (high - low) ** 2 if math.isfinite(high - low) else math.inf, why)
+    if p.statistic == "count":
+        return PhysicalRange(0, source.grid.width * source.grid.height)
+    if p.statistic == "cv":
+        return PhysicalRange(0, why="a quotient by the mean has no bound")
+    if p.statistic == "kurtosis":
+        return PhysicalRange(-2, why="a fourth moment has no upper bound")
+    return PhysicalRange(why="a sum or third moment has no bound of its own")
+
+
+def unit_of_statistic(p: StatisticParams, unit: str) -> str:
+    if p.statistic in ("count", "cv", "skewness", "kurtosis"):
+        return "1"
+    if p.statistic == "variance":
+        return "1" if unit == "1" else f"{unit}2"
+    return unit
+
+
+def moments_evidence(found: Any) -> dict[str, JsonValue]:
+    """What lets someone else recompute the figure."""
+    if isinstance(found, Moments) and found.n:
+        out: dict[str, JsonValue] = {"n_valid": found.n, "sum": found.total, "min": found.low, "max": found.high,
+                                     "mean": found.mean}
+        if found.order > 1:
+            out["m2"] = found.m2
+        return out
+    if isinstance(found, OrderStatistics):
+        return {"n_valid": found.n, "quantiles": {f"{q:g}": finite(found.value(q)) for q in found.quantiles}}
+    return {"n_valid": 0}
+
+
+def _check_statistic(call: Call, p: Any) -> None:
+    if p.statistic == "percentile" and p.percentile is None:
+        raise call.refuse("percentile needs a number from 0 to 100.")
+
+
+def _plan_statistic(call: Call) -> Planned:
+    source: RasterType = call.inputs[0]
+    p: StatisticParams = call.params
+    _check_statistic(call, p)
+    if source.kind == "classes" and p.statistic not in ("count", "min", "max"):
+        raise call.refuse("a class map has no mean; ask for the area or share of a class.")
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        n = found[0].n
+        if not n and p.statistic not in ("count", "sum"):
+            raise call.refuse(f"no valid pixel of {source.scene_names} is left, so there is no {p.statistic}.",
+                              code="TOOL_FAILED", needs={"valid_px": True})
+        value = statistic_of(p, found[0])
+        if not math.isfinite(value):
+            raise call.refuse(f"the {p.statistic} of {n} values is undefined (all equal, too few, or a mean of 0).",
+                              code="TOOL_FAILED")
+        return Value(value, n, moments_evidence(found[0]))
+
+    kind = ValueType("value", "statistic", source.quantity, unit_of_statistic(p, source.unit), range_of_statistic(p, source))
+    return Planned(kind, reduce=lambda: [((call.names[0],), accumulators_for(p))], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.statistic", summary="One statistic over the valid pixels (of the region).",
+    takes=Take(("raster", "mask", "classes")), params=StatisticParams, gives="value", range="follows from the input's range",
+    nodata="invalid pixels take no part; the valid ones are counted", plan=_plan_statistic))
+
+
+# --- areas and shares ------------------------------------------------------------------------------------------------------
+class AreaParams(Frozen):
+    unit: str = "m2"
+
+
+def area_figures(grid: Any, gsd_m: float | None, found: TrueArea) -> tuple[float, dict[str, JsonValue]]:
+    """(area in m², evidence) of a mask's True pixels by the grid's area method."""
+    nominal, method = grid.grid_pixel_area_m2, grid.area_method
+    on_grid = None if nominal is None else found.n_true * nominal
+    evidence: dict[str, JsonValue] = {"grid_m2": on_grid, "geodesic_m2": found.true_m2, "pixel_area_m2": nominal,
+                                      "gsd_m": gsd_m}
+    if method == "pixel":
+        assert gsd_m is not None
+        evidence |= {"method": "gsd", "pixel_area_m2": gsd_m * gsd_m, "valid_m2": found.n_valid * gsd_m * gsd_m}
+        return found.n_true * gsd_m * gsd_m, evidence
+    evidence["method"] = method
+    if method == "grid" and on_grid is not None and nominal is not None:
+        evidence["valid_m2"] = found.n_valid * nominal
+        return on_grid, evidence
+    assert found.true_m2 is not None
+    evidence["valid_m2"] = found.valid_m2
+    return found.true_m2, evidence
+
+
+def _plan_area(call: Call) -> Planned:
+    source: RasterType = call.inputs[0]
+    p: AreaParams = call.params
+    scale = factor(p.unit, AREA_M2, "area")
+    if source.grid.crs is None and source.gsd_m is None:
+        raise call.refuse(f"{source.scene_names} has neither CRS nor GSD, so pixels have no area; say how many metres a pixel "
+                          "measures.", code="NEEDS_GSD", needs={"gsd_m": True})
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        if not found[0].n_valid:
+            raise call.refuse(f"no valid pixel of {source.scene_names} is left, so there is no area.", code="TOOL_FAILED",
+                              needs={"valid_px": True})
+        area, evidence = area_figures(source.grid, source.gsd_m, found[0])
+        n_true, n_valid = found[0].n_true, found[0].n_valid
+        evidence |= {"n_true": n_true, "n_px": n_true, "n_valid": n_valid, "numerator": n_true, "denominator": n_valid,
+                     "area_m2": area}
+        return Value(area / scale, n_valid, evidence)
+
+    kind = ValueType("value", "area", source.quantity, p.unit, PhysicalRange(0, 5.11e14 / scale))
+    return Planned(kind, reduce=lambda: [((call.names[0],), TrueArea())], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.area", summary="Area of a mask, on a near equal-area grid or on the ellipsoid.",
+    takes=Take(("mask",)), params=AreaParams, gives="value", range=PhysicalRange(0, 5.11e14),
+    nodata="invalid pixels take no part; the valid ones are counted", plan=_plan_area,
+    units="m2, ha, km2, acre, sqmi, ft2", reference="Karney 2013, J. Geodesy 87, for geodesic pixel areas"))
+
+
+class ShareParams(Frozen):
+    unit: Literal["1", "%"] = "1"
+
+
+def _plan_share(call: Call) -> Planned:
+    source: RasterType = call.inputs[0]
+    scale = factor(call.params.unit, SHARE, "share")
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        a: TrueArea = found[0]
+        if not a.n_valid:
+            raise call.refuse(f"no valid pixel of {source.scene_names} is left, so there is no share.", code="TOOL_FAILED",
+                              needs={"valid_px": True})
+        by_area = a.true_m2 / a.valid_m2 if a.true_m2 is not None and a.valid_m2 else None
+        evidence: dict[str, JsonValue] = {"n_true": a.n_true, "n_px": a.n_true, "n_valid": a.n_valid, "numerator": a.n_true,
+                                          "denominator": a.n_valid, "denominator_is": "valid pixels", "share_by_area": by_area}
+        return Value(a.n_true / a.n_valid / scale, a.n_valid, evidence)
+
+    kind = ValueType("value", "ratio", source.quantity, call.params.unit, PhysicalRange(0, 1 / scale))
+    return Planned(kind, reduce=lambda: [((call.names[0],), TrueArea())], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.share", summary="Share of a mask among the valid pixels (of the region).", takes=Take(("mask",)),
+    params=ShareParams, gives="value", range=PhysicalRange(0, 100), nodata="invalid pixels are neither counted nor divided by",
+    plan=_plan_share))
+
+
+class ClassAreasParams(Frozen):
+    unit: str = "m2"
+
+
+def _plan_class_areas(call: Call) -> Planned:
+    source: RasterType = call.inputs[0]
+    scale = factor(call.params.unit, AREA_M2, "area")
+    has_area = source.grid.crs is not None or source.gsd_m is not None
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        counts: ClassCounts = found[0]
+        if not counts.total:
+            raise call.refuse("no valid pixel is left.", code="TOOL_FAILED", needs={"valid_px": True})
+        items: list[dict[str, JsonValue]] = []
+        total = 0.0
+        for value in sorted(counts.n):
+            one = TrueArea()
+            one.merge((counts.n[value], counts.n[value], *(([m], [m]) if (m := counts.area_m2(value)) is not None
+                                                           else (None, None))))
+            area = area_figures(source.grid, source.gsd_m, one)[0] / scale if has_area else None
+            total += area or 0.0
+            items.append({"class": value, "name": source.class_names.get(value, ""), "n_px": counts.n[value],
+                          "share": counts.n[value] / counts.total, "area": area, "unit": call.params.unit})
+        return Value(total if has_area else None, counts.total, {"n_classes": len(items)}, tuple(items))
+
+    return Planned(ValueType("value", "table", source.quantity, call.params.unit, PhysicalRange(0, 5.11e14 / scale)),
+                   reduce=lambda: [((call.names[0],), ClassCounts(1000))], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.class_areas", summary="Pixels, share and area of each class of a class map.",
+    takes=Take(("classes",)), params=ClassAreasParams, gives="value", range=PhysicalRange(0, 5.11e14),
+    nodata="invalid pixels take no part", plan=_plan_class_areas))
+
+
+class NoChangeParams(NoParams):
+    """No parameters."""
+
+
+def _plan_transitions(call: Call) -> Planned:
+    before, after = call.inputs
+    from apps.tools.execute.operators_products import same_grid
+
+    same_grid(call, call.inputs)
+
+    class Pairs(ClassCounts):
+        """Counts of (before, after) packed into one integer."""
+
+        def gather(self, sample: Any) -> Any:
+            packed = sample.planes[0] * 65536 + sample.planes[1]
+            return super().gather(type(sample)(sample.window, sample.grid, packed, sample.valid))
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        counts: ClassCounts = found[0]
+        if not counts.total:
+            raise call.refuse("no pixel is valid on both dates.", code="TOOL_FAILED", needs={"valid_px": True})
+        items: list[dict[str, JsonValue]] = [
+            {"from": k // 65536, "to": k % 65536, "n_px": n, "share": n / counts.total, "area_m2": counts.area_m2(k)}
+            for k, n in sorted(counts.n.items())]
+        changed = sum(n for k, n in counts.n.items() if k // 65536 != k % 65536)
+        return Value(changed / counts.total, counts.total, {"numerator": changed, "denominator": counts.total}, tuple(items))
+
+    return Planned(ValueType("value", "table", f"{before.quantity}_transitions", "1", PhysicalRange(0, 1)),
+                   reduce=lambda: [(call.names, Pairs(1000))], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.transitions", summary="Transition matrix of two class maps; the value is the share that changed.",
+    takes=Take(("classes", "mask"), 2, 2), params=NoParams, gives="value", range=PhysicalRange(0, 1),
+    nodata="pixels invalid on either date take no part", plan=_plan_transitions))
+
+
+# --- series ----------------------------------------------------------------------------------------------------------------
+class SeriesParams(Frozen):
+    statistic: Statistic = "mean"
+    percentile: float | None = Field(default=None, ge=0, le=100)
+    ddof: int = Field(default=0, ge=0, le=1)
+    pick: Literal["", "min", "max"] = Field(default="", description="the date of the lowest or highest value")
+    over: Literal["mean", "median", "min", "max", "sum", "std"] = Field(default="mean", description="how dates become one value")
+
+
+class TrendParams(Frozen):
+    statistic: Statistic = "mean"
+    percentile: float | None = Field(default=None, ge=0, le=100)
+    ddof: int = Field(default=0, ge=0, le=1)
+    method: Literal["linear", "sen"] = Field(default="linear", description="least squares, or Theil–Sen with Mann–Kendall's p")
+
+
+def _series_inputs(call: Call) -> None:
+    _check_statistic(call, call.params)
+    rasters: tuple[RasterType, ...] = call.inputs
+    undated = [r.scene_names for r in rasters if r.acquired_at is None]
+    if undated:
+        raise call.refuse(f"{', '.join(undated)} {'has' if len(undated) == 1 else 'have'} no date.", code="NEEDS_DATES",
+                          needs={"dates": [s.scene_id for r in rasters if r.acquired_at is None for s in r.scenes]})
+    for what in ("quantity", "unit"):
+        seen = {getattr(r, what) for r in rasters}
+        if len(seen) > 1:
+            raise call.refuse(f"the dates differ in {what}: {', '.join(sorted(seen))}.")
+
+
+def gather_series(call: Call, found: Sequence[Any],
+                  failed: Mapping[str, str]) -> tuple[list[dict[str, JsonValue]], list[str], list[dict[str, JsonValue]]]:
+    """(items by date, warnings, holes) of accumulators, one a date; failed or empty dates are told and left out."""
+    p = call.params
+    items: list[dict[str, JsonValue]] = []
+    warnings: list[str] = []
+    for name, raster, accumulator in zip(call.names, call.inputs, found, strict=True):
+        day = raster.acquired_at.date().isoformat()
+        if accumulator is None:
+            warnings.append(f"{day} ({raster.scene_names}) could not be read: {failed.get(name, 'unknown reason')}.")
+            continue
+        value = statistic_of(p, accumulator)
+        if not math.isfinite(value):
+            warnings.append(f"{day} ({raster.scene_names}) has no valid pixel and is left out.")
+            continue
+        items.append({"date": day, "value": value, "n_valid": accumulator.n, "scene": raster.scenes[0].scene_id, "node": name})
+    items.sort(key=lambda i: (str(i["date"]), str(i["scene"])))
+    best = max((int(str(i["n_valid"])) for i in items), default=0)
+    uneven = [str(i["date"]) for i in items if int(str(i["n_valid"])) < UNEVEN_SHARE * best]
+    if uneven:
+        warnings.append(f"Fewer valid pixels than on the best date (below {UNEVEN_SHARE:.0%}): {', '.join(uneven)}.")
+    days = [datetime.fromisoformat(str(i["date"])) for i in items]
+    gaps = [(b - a).days for a, b in zip(days, days[1:], strict=False)]
+    holes: list[dict[str, JsonValue]] = []
+    if len(gaps) >= 3:
+        usual = float(np.median(gaps))
+        holes = [{"from": days[i].date().isoformat(), "to": days[i + 1].date().isoformat(), "days": g}
+                 for i, g in enumerate(gaps) if usual > 0 and g > HOLE_FACTOR * usual]
+        if holes:
+            warnings.append(f"The series has {len(holes)} hole{'s' if len(holes) > 1 else ''} (more than {HOLE_FACTOR:g} × the "
+                            f"usual {usual:g} days): " + ", ".join(f"{h['from']} to {h['to']}" for h in holes) + ".")
+    if len(set(days)) < len(days):
+        warnings.append("Several scenes share a date; each counts on its own.")
+    return items, warnings, holes
+
+
+def _plan_series(call: Call) -> Planned:
+    _series_inputs(call)
+    p: SeriesParams = call.params
+    source: RasterType = call.inputs[0]
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        items, warnings, holes = gather_series(call, found, failed)
+        if not items:
+            raise call.refuse("no date has a valid pixel.", code="TOOL_FAILED", needs={"valid_px": True})
+        values = np.array([i["value"] for i in items], dtype=np.float64)
+        n_valid = sum(int(str(i["n_valid"])) for i in items)
+        evidence: dict[str, JsonValue] = {"n_dates": len(items), "n_asked": len(call.inputs), "holes": list(holes),
+                                          "over": p.over, "statistic": p.statistic}
+        if p.pick:
+            at = int(np.argmin(values) if p.pick == "min" else np.argmax(values))
+            if p.pick == "min" and source.quantity in VEGETATION_INDICES and not source.quality:
+                warnings.append("No cloud or quality mask was applied: clouds may explain the lowest value of a vegetation index.")
+            ties = int((values == values[at]).sum())
+            if ties > 1:
+                warnings.append(f"{ties} dates share that value; the first is named.")
+            evidence |= {"pick": p.pick, "picked_value": float(values[at]), "picked_scene": items[at]["scene"]}
+            return Value(str(items[at]["date"]), n_valid, evidence, tuple(items), warnings=tuple(warnings))
+        over = {"mean": np.mean, "median": np.median, "min": np.min, "max": np.max, "sum": np.sum, "std": np.std}[p.over]
+        value = math.fsum(values) / len(values) if p.over == "mean" else float(over(values))
+        return Value(value, n_valid, evidence, tuple(items), warnings=tuple(warnings))
+
+    span = range_of_statistic(StatisticParams(statistic=p.statistic, percentile=p.percentile), source)
+    if p.over in ("sum", "std"):
+        span = PhysicalRange(why="a sum or deviation over dates")
+    unit = unit_of_statistic(StatisticParams(statistic=p.statistic, percentile=p.percentile), source.unit)
+    kind = ValueType("value", "date" if p.pick else "series", source.quantity, "1" if p.pick else unit, span)
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
+
+
+def _per_date(call: Call) -> list[Target]:
+    p = StatisticParams(statistic=call.params.statistic, percentile=call.params.percentile, ddof=call.params.ddof)
+    return [((name,), accumulators_for(p)) for name in call.names]
+
+
+register(Operator(
+    name="raster.summarize.series", summary="A statistic for each date, the mean over dates, or the date of the extreme.",
+    takes=Take(("raster", "mask"), 1, 400), params=SeriesParams, gives="value", range="follows from the inputs' range",
+    nodata="invalid pixels take no part; dates without valid pixels are named and left out", plan=_plan_series))
+
+
+def mann_kendall(values: np.ndarray[Any, Any]) -> tuple[float, float, float]:
+    """(S, z, two-sided p) of the Mann–Kendall test with correction for ties (Kendall 1975)."""
+    n = len(values)
+    s = float(sum(np.sign(values[i + 1:] - values[i]).sum() for i in range(n - 1)))
+    _, ties = np.unique(values, return_counts=True)
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    z = 0.0 if s == 0 or variance <= 0 else (s - math.copysign(1, s)) / math.sqrt(variance)
+    return s, z, float(2 * stats.norm.sf(abs(z)))
+
+
+def _plan_trend(call: Call) -> Planned:
+    _series_inputs(call)
+    p: TrendParams = call.params
+    source: RasterType = call.inputs[0]
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        items, warnings, holes = gather_series(call, found, failed)
+        days = [datetime.fromisoformat(str(i["date"])) for i in items]
+        if len(set(days)) < 3:
+            raise call.refuse(f"a trend needs at least three dates with valid pixels; there are {len(set(days))}.",
+                              code="NEEDS_DATES", needs={"dates": 3})
+        x = np.array([(d - days[0]).days / DAYS_A_YEAR for d in days])
+        y = np.array([i["value"] for i in items], dtype=np.float64)
+        evidence: dict[str, JsonValue] = {"n_dates": len(items), "n_asked": len(call.inputs), "holes": list(holes),
+                                          "method": p.method, "statistic": p.statistic, "origin": items[0]["date"]}
+        if p.method == "linear":
+            fit = stats.linregress(x, y)
+            half = float(stats.t.ppf(0.975, len(x) - 2) * fit.stderr)
+            slope, interval = float(fit.slope), (float(fit.slope) - half, float(fit.slope) + half)
+            evidence |= {"p_value": finite(float(fit.pvalue)), "intercept": float(fit.intercept),
+                         "r2": finite(float(fit.rvalue) ** 2), "stderr": float(fit.stderr)}
+            p_value = float(fit.pvalue)
+        else:
+            fit = stats.theilslopes(y, x, 0.95)
+            s, z, p_value = mann_kendall(y)
+            slope, interval = float(fit[0]), (float(fit[2]), float(fit[3]))
+            evidence |= {"p_value": p_value, "intercept": float(fit[1]), "mann_kendall_s": s, "mann_kendall_z": z}
+        if (x[-1] - x[0]) < 2:
+            warnings.append(f"The series spans {x[-1] - x[0]:.2f} years: the slope may be a season, not a trend.")
+        if not p_value < 0.05:
+            warnings.append(f"The trend is not significant (p = {p_value:.3f}).")
+        return Value(slope, sum(int(str(i["n_valid"])) for i in items), evidence, tuple(items), interval, 0.95,
+                     warnings=tuple(warnings))
+
+    kind = ValueType("value", "trend", source.quantity, f"{source.unit}/year",
+                     PhysicalRange(why="a slope depends on the time span"))
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.trend", summary="Slope of a statistic over dates, with its 95 % interval and p value.",
+    takes=Take(("raster", "mask"), 3, 400), params=TrendParams, gives="value",
+    range=PhysicalRange(why="a slope depends on the time span"),
+    nodata="invalid pixels take no part; dates without valid pixels are named and left out", plan=_plan_trend,
+    reference="least squares; Sen 1968, JASA 63; Kendall 1975"))

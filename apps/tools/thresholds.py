@@ -1,0 +1,30 @@
+"""Otsu's threshold of a histogram, with how well it parts the two classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.core.errors import ModelError
+
+
+def otsu(counts: NDArray[np.int64], edges: NDArray[np.float64]) -> tuple[float, float]:
+    """(threshold, separability). The threshold maximises the variance between classes over bin centres (Otsu 1979, IEEE SMC 9);
+    separability is that variance over the total one, 0…1. Values above the threshold are the upper class.
+
+    Raises ModelError where fewer than two bins hold values: there is nothing to part.
+    """
+    if np.count_nonzero(counts) < 2:
+        raise ModelError("Otsu's threshold needs at least two different values among the valid pixels.", code="TOOL_FAILED")
+    centres = (edges[:-1] + edges[1:]) / 2
+    n = counts.astype(np.float64)
+    below, above = np.cumsum(n), np.cumsum(n[::-1])[::-1]
+    mean_below = np.cumsum(n * centres) / np.maximum(below, 1)
+    mean_above = (np.cumsum((n * centres)[::-1]) / np.maximum(above[::-1], 1))[::-1]
+    between = below[:-1] * above[1:] * (mean_below[:-1] - mean_above[1:]) ** 2
+    best = int(np.argmax(between))
+    total = n.sum()
+    mean = (n * centres).sum() / total
+    variance = (n * (centres - mean) ** 2).sum() / total
+    separability = float(between[best] / total**2 / variance) if variance > 0 else 0.0
+    return float(centres[best]), min(1.0, separability)
