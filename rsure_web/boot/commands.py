@@ -13,6 +13,7 @@ from pathlib import Path
 from . import packages, system
 from .console import SetupError, say
 from .paths import PYTHON, ROOT, home_path
+from .processes import die_with_parent
 from .services import Services
 from .up import up
 
@@ -40,7 +41,7 @@ DJANGO_COMMANDS = ("ask", "verify", "evaluate", "prior", "models", "bench")
 
 def run_manage(arguments: list[str], env: Mapping[str, str]) -> int:
     """Runs manage.py in the caller's folder, so that relative file names mean what they say."""
-    process = subprocess.Popen([str(PYTHON), str(ROOT / "manage.py"), *arguments], env=dict(env))
+    process = subprocess.Popen([str(PYTHON), str(ROOT / "manage.py"), *arguments], env=dict(env), preexec_fn=die_with_parent)
     while True:
         try:
             status = process.wait()
@@ -121,7 +122,7 @@ def _test(arguments: list[str]) -> int:
         env.pop("DJANGO_SETTINGS_MODULE")  # tests/conftest.py sets it, after the rest of its environment
         if chromium:
             env["RSURE_CHROMIUM"] = chromium
-        process = subprocess.Popen([PYTHON, "-m", "pytest", *arguments], cwd=ROOT, env=env)
+        process = subprocess.Popen([PYTHON, "-m", "pytest", *arguments], cwd=ROOT, env=env, preexec_fn=die_with_parent)
         while True:
             try:
                 return process.wait()

@@ -127,9 +127,7 @@ def packages_ensure() -> None:
 
 def has_ml() -> bool:
     """Whether the ML packages of requirements-ml.txt are installed (by us, or torch is simply there)."""
-    return _is_stamped("requirements-ml", _digest(REQUIREMENTS_ML)) or any(
-        VENV.glob("lib/python3*/site-packages/torch")
-    )
+    return _is_stamped("requirements-ml", _digest(REQUIREMENTS_ML)) or any(VENV.glob("lib/python3*/site-packages/torch"))
 
 
 def ml_ensure() -> None:
@@ -145,9 +143,7 @@ def ml_ensure() -> None:
         if _is_stamped("requirements-ml", digest):
             return
         home = home_path()
-        frozen = subprocess.run(
-            [PYTHON, "-m", "pip", "freeze"], capture_output=True, text=True, check=True
-        ).stdout
+        frozen = subprocess.run([PYTHON, "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout
         constraints = home / "constraints-ml.txt"
         # What runs already must not change under the running processes.
         kept = [line for line in frozen.splitlines() if "==" in line and not line.startswith("-")]
@@ -162,12 +158,8 @@ def _opencv_mend(home: Path) -> None:
     if subprocess.run([PYTHON, "-c", "import cv2"], capture_output=True, check=False).returncode == 0:
         return
     shown = subprocess.run([PYTHON, "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout
-    version = next(
-        (line.split("==")[1] for line in shown.splitlines() if line.startswith("opencv-python==")), None
-    )
-    subprocess.run(
-        [PYTHON, "-m", "pip", "uninstall", "-y", "opencv-python"], capture_output=True, check=False
-    )
+    version = next((line.split("==")[1] for line in shown.splitlines() if line.startswith("opencv-python==")), None)
+    subprocess.run([PYTHON, "-m", "pip", "uninstall", "-y", "opencv-python"], capture_output=True, check=False)
     _pip(
         [f"opencv-python-headless=={version}" if version else "opencv-python-headless"],
         log=home / "pip-ml.log",

@@ -39,9 +39,7 @@ def home_path() -> Path:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise SetupError(
-            f"cannot create the state folder {home}: {error.strerror}. Set RSURE_HOME to another one."
-        ) from error
+        raise SetupError(f"cannot create the state folder {home}: {error.strerror}. Set RSURE_HOME to another one.") from error
     if not os.access(home, os.W_OK):
         raise SetupError(f"cannot write to the state folder {home}. Set RSURE_HOME to one of yours.")
     return home
@@ -86,9 +84,7 @@ def places() -> Places:
         state.parent.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
         state.mkdir(mode=0o711, exist_ok=True)
     except OSError as error:
-        raise SetupError(
-            f"cannot create {state}: {error.strerror}. Set XDG_STATE_HOME to a folder of yours."
-        ) from error
+        raise SetupError(f"cannot create {state}: {error.strerror}. Set XDG_STATE_HOME to a folder of yours.") from error
     for folder in (state.parent, state):
         if folder.stat().st_uid != os.geteuid():
             raise SetupError(f"{folder} belongs to somebody else: refused. Remove it or set XDG_STATE_HOME.")

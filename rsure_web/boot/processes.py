@@ -24,11 +24,7 @@ def start_ticks(pid: int) -> str | None:
 def command_line(pid: int) -> list[str]:
     """Arguments of a process; empty if it is gone or not ours to read."""
     try:
-        return [
-            part.decode(errors="replace")
-            for part in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if part
-        ]
+        return [part.decode(errors="replace") for part in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") if part]
     except OSError:
         return []
 
@@ -57,13 +53,12 @@ def wait_gone(pid: int, *, timeout_s: float) -> bool:
     return True
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For `preexec_fn`: the child gets SIGTERM when the thread that forked it is gone."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def start_child(
-    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path
-) -> subprocess.Popen[bytes]:
+def start_child(command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path) -> subprocess.Popen[bytes]:
     """Starts a process of its own session whose output goes to `log` and which gets SIGTERM if we are killed.
 
     To be called from the main thread: the kernel binds the signal to the thread that forked.
@@ -78,7 +73,7 @@ def start_child(
             stdout=file,
             stderr=file,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
 
 

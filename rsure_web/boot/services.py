@@ -124,7 +124,5 @@ class Services:
             else:
                 state = "running" if part.pid() is not None and part.is_ready() else "stopped"
                 lines.append(f"{name}: {state} ({part.folder})")
-        lines.append(
-            f"pinned: {'yes' if self._is_pinned() else 'no'}; used by {len(self._live_leases())} commands"
-        )
+        lines.append(f"pinned: {'yes' if self._is_pinned() else 'no'}; used by {len(self._live_leases())} commands")
         return lines

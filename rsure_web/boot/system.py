@@ -17,9 +17,7 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 
 def _share_of(folder: Path) -> Path | None:
     try:
-        answer = subprocess.run(
-            [folder / "pg_config", "--sharedir"], capture_output=True, text=True, check=True
-        )
+        answer = subprocess.run([folder / "pg_config", "--sharedir"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         # Debian puts pg_config in a package of its own; its layout is fixed.
         return Path("/usr/share/postgresql") / folder.parent.name
@@ -37,9 +35,7 @@ def postgres_find() -> Path | None:
         candidates.append(Path(on_path).resolve().parent)
     for folder in candidates:
         share = _share_of(folder)
-        has_all = all(
-            (folder / name).exists() for name in ("initdb", "pg_ctl", "postgres", "psql", "pg_isready")
-        )
+        has_all = all((folder / name).exists() for name in ("initdb", "pg_ctl", "postgres", "psql", "pg_isready"))
         if has_all and share is not None and (share / "extension" / "postgis.control").exists():
             return folder
     return None
@@ -67,9 +63,7 @@ def postgis_package() -> str:
     }
     version = known.get((release.get("ID", ""), release.get("VERSION_ID", "")))
     if version is None and shutil.which("apt-cache"):
-        answer = subprocess.run(
-            ["apt-cache", "pkgnames", "postgresql-"], capture_output=True, text=True, check=False
-        )
+        answer = subprocess.run(["apt-cache", "pkgnames", "postgresql-"], capture_output=True, text=True, check=False)
         found = re.findall(r"^postgresql-(\d+)-postgis-3$", answer.stdout, re.MULTILINE)
         version = max(map(int, found), default=None)
     return f"postgresql-{version}-postgis-3" if version else "PostgreSQL (13 or newer) with PostGIS 3"
@@ -123,9 +117,7 @@ def postgres_ensure() -> Path:
     apt_install(package)
     folder = postgres_find()
     if folder is None:
-        raise SetupError(
-            f"{package} was installed, but no PostGIS was found under {POSTGRES_ROOT}.", status=1
-        )
+        raise SetupError(f"{package} was installed, but no PostGIS was found under {POSTGRES_ROOT}.", status=1)
     return folder
 
 

@@ -60,9 +60,7 @@ class Supervisor:
         return child
 
     def _start(self, child: Child) -> None:
-        child.process = start_child(
-            child.command, env={**self.env, **child.env}, cwd=ROOT, log=self.log_of(child.name)
-        )
+        child.process = start_child(child.command, env={**self.env, **child.env}, cwd=ROOT, log=self.log_of(child.name))
         child.started_at = time.monotonic()
 
     def tail(self, name: str) -> str:
@@ -111,9 +109,7 @@ def _only_one(home: Path) -> Iterator[Callable[[str], None]]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise SetupError(
-                f"already running: {file.read().strip() or 'it is starting'}. Stop it with Ctrl+C there."
-            ) from None
+            raise SetupError(f"already running: {file.read().strip() or 'it is starting'}. Stop it with Ctrl+C there.") from None
 
         def record(text: str) -> None:
             file.truncate(0)
@@ -166,9 +162,7 @@ def _wait_healthy(supervisor: Supervisor, host: str, port: int) -> None:
             return
         supervisor.check()
         if time.monotonic() > end:
-            raise SetupError(
-                f"the web server does not answer ({health}):\n{supervisor.tail('web')}", status=1
-            )
+            raise SetupError(f"the web server does not answer ({health}):\n{supervisor.tail('web')}", status=1)
         time.sleep(0.2)
 
 
@@ -271,15 +265,9 @@ def up(arguments: list[str]) -> int:
     """Runs the whole product until Ctrl+C."""
     from .commands import migrate_ensure
 
-    parser = argparse.ArgumentParser(
-        prog="./rsure up", description="Sets up everything and serves; Ctrl+C stops all."
-    )
-    parser.add_argument(
-        "--port", type=int, help=f"port of the page (default: the first free one from {DEFAULT_PORT})"
-    )
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
-    )
+    parser = argparse.ArgumentParser(prog="./rsure up", description="Sets up everything and serves; Ctrl+C stops all.")
+    parser.add_argument("--port", type=int, help=f"port of the page (default: the first free one from {DEFAULT_PORT})")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--no-ml", action="store_true", help="leave torch alone; tools that need it say so")
     options = parser.parse_args(arguments)
     began = time.monotonic()
