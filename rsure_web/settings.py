@@ -5,6 +5,7 @@
 | DATABASE_URL | postgis://... | the local PostgreSQL, database rsure |
 | REDIS_URL | redis://, rediss:// or unix:// | the local Redis |
 | RSURE_HOME | folder | .rsure in the checkout |
+| RSURE_STATIC_ROOT | folder | static in RSURE_HOME; where collectstatic writes |
 | SECRET_KEY | text | made once, kept in RSURE_HOME |
 | DEBUG | bool | false |
 | ALLOWED_HOSTS | list | localhost, 127.0.0.1, [::1] |
@@ -83,9 +84,7 @@ def _has_package(name: str) -> bool:
 
 def _is_ready(name: str) -> bool:
     needs_others = name.removeprefix("apps.") in ("runs", "review", "prior", "evaluation")
-    return _has_package(name) and (
-        not needs_others or (_has_package("apps.accounts") and _has_package("apps.imagery"))
-    )
+    return _has_package(name) and (not needs_others or (_has_package("apps.accounts") and _has_package("apps.imagery")))
 
 
 _OURS = (
@@ -255,7 +254,7 @@ CELERY_TIMEZONE = "UTC"
 # --- files
 
 STATIC_URL = "static/"
-STATIC_ROOT = RSURE_HOME / "static"
+STATIC_ROOT = Path(env.str("RSURE_STATIC_ROOT", default=str(RSURE_HOME / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"] if (BASE_DIR / "static").is_dir() else []
 WHITENOISE_USE_FINDERS = DEBUG or TESTING
 WHITENOISE_AUTOREFRESH = DEBUG or TESTING
@@ -267,9 +266,7 @@ STORAGES = {
         else "whitenoise.storage.CompressedManifestStaticFilesStorage"
     },
 }
-MEDIA_ROOT = (
-    RSURE_HOME / "media"
-)  # nothing is served from it: artifacts go through views that check permission
+MEDIA_ROOT = RSURE_HOME / "media"  # nothing is served from it: artifacts go through views that check permission
 ARTIFACTS_ROOT = RSURE_HOME / "artifacts"
 UPLOADS_ROOT = RSURE_HOME / "uploads"
 MODELS_ROOT = RSURE_HOME / "models"

@@ -52,8 +52,7 @@ def test_rasters_are_opened_in_the_rooms_of_imagery_alone() -> None:
         if relative.parts[:2] == ("apps", "imagery"):
             continue
         for node in ast.walk(ast.parse(file.read_text())):
-            is_open = isinstance(node, ast.Attribute) and node.attr == "open"
-            if is_open and isinstance(node.value, ast.Name) and node.value.id == "rasterio":
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "rasterio.open":
                 found.append(f"{relative}:{node.lineno}")
     assert not found
 

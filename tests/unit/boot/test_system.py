@@ -41,7 +41,7 @@ def test_postgresql_without_postgis_does_not_count(monkeypatch: pytest.MonkeyPat
     (programs / "pg_config").write_text(f"#!/bin/sh\necho {share}\n")
     (programs / "pg_config").chmod(0o755)
     monkeypatch.setattr(system, "POSTGRES_ROOT", tmp_path / "postgresql")
-    monkeypatch.setattr(system.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert system.postgres_find() is None
     (share / "extension" / "postgis.control").touch()
     assert system.postgres_find() == programs
@@ -51,7 +51,7 @@ def test_machine_without_chromium_goes_on_with_a_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("RSURE_CHROMIUM", raising=False)
-    monkeypatch.setattr(system.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert system.chromium_ensure() is None
     captured = capsys.readouterr()
     assert "apt-get install chromium" in captured.err
