@@ -1,0 +1,33 @@
+"""Rule checks: deterministic predicates over an observation, its evidence and its question, in seven families."""
+
+from apps.verification.checks import (
+    completeness,
+    consistency,
+    contract,
+    geometry,
+    plausibility,
+    provenance,
+    radiometry,
+)
+from apps.verification.checks.case import Case, Finding, LayerUnreadableError
+from apps.verification.checks.catalogue import CHECKS, Check, run_checks
+from apps.verification.checks.limits import Limits
+
+CHECKS.freeze()
+
+__all__ = [
+    "CHECKS",
+    "Case",
+    "Check",
+    "Finding",
+    "LayerUnreadableError",
+    "Limits",
+    "completeness",
+    "consistency",
+    "contract",
+    "geometry",
+    "plausibility",
+    "provenance",
+    "radiometry",
+    "run_checks",
+]

@@ -1,0 +1,95 @@
+"""The closed list of checks, and the runner that turns a crash into ``errored``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.core.evidence.decision import CheckResult, Family, Severity
+from apps.core.registry import Registry
+from apps.verification.checks.case import Case, Finding
+
+Look = Callable[[Case], Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule check: a pure function of a case, with what it means for the reader of ``docs/checks.md``."""
+
+    name: str
+    family: Family
+    severity: Severity
+    meaning: str
+    catches: tuple[str, ...]
+    limits: tuple[str, ...]
+    reads: tuple[str, ...]
+    look: Look
+
+
+CHECKS: Registry[Check] = Registry("check")
+
+
+def check(
+    name: str, severity: Severity = "block", *, catches: Sequence[str] = (), limits: Sequence[str] = (), reads: Sequence[str] = ()
+) -> Callable[[Look], Look]:
+    """Registers the decorated function as check ``<family>.<name>``; its docstring's first line says what it means.
+
+    ``catches`` names faults that it was made for, ``limits`` the fields of Limits that it reads, ``reads`` the JSON pointers.
+    """
+
+    def add(look: Look) -> Look:
+        family: Any = look.__module__.rsplit(".", 1)[-1]
+        meaning = (look.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+        CHECKS.add(
+            f"{family}.{name}",
+            Check(
+                f"{family}.{name}",
+                family,
+                severity,
+                meaning,
+                tuple(catches),
+                tuple(limits),
+                tuple(reads),
+                look,
+            ),
+        )
+        return look
+
+    return add
+
+
+def run_checks(case: Case, names: Sequence[str] | None = None) -> tuple[tuple[CheckResult, ...], dict[str, float]]:
+    """Every check's result in catalogue order, and the scores that checks measured on the way (features by name).
+
+    Never raises: a check that crashes is ``errored`` and says with what.
+    """
+    results: list[CheckResult] = []
+    scores: dict[str, float] = {}
+    for name in names if names is not None else CHECKS:
+        one = CHECKS[name]
+        try:
+            found = one.look(case)
+            softened: Severity = "warn" if found.severity == "warn" else one.severity
+            result = CheckResult(
+                check=name,
+                family=one.family,
+                severity=softened,
+                outcome=found.outcome,
+                measured=found.measured,
+                expected=found.expected,
+                unit=found.unit[:40],
+                message=found.message[:1000],
+                pointers=found.pointers,
+            )
+            scores.update(found.scores)
+        except Exception as error:  # a crash of a check must not become a crash, or a pass, of the run
+            result = CheckResult(
+                check=name,
+                family=one.family,
+                severity=one.severity,
+                outcome="errored",
+                message=f"The check itself failed ({type(error).__name__}: {str(error)[:300]}).",
+            )
+        results.append(result)
+    return tuple(results), scores

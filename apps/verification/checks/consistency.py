@@ -1,0 +1,1216 @@
+"""Consistency: the value follows from the intermediate results, from the named layers, and from the source's own pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from shapely import STRtree
+from shapely.geometry import shape
+
+from apps.core.evidence.observation import LayerRef, Observation
+from apps.core.geo.grid import Grid
+from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import Window
+from apps.verification.checks.case import (
+    Case,
+    Finding,
+    LayerUnreadableError,
+    failed,
+    inconclusive,
+    not_applicable,
+    number_of,
+    passed,
+)
+from apps.verification.checks.catalogue import check
+from apps.verification.checks.completeness import series_items
+from apps.verification.checks.geometry import grid_offset, kept_boxes
+from apps.verification.checks.radiometry import statistic_of
+from apps.verification.look import OPS, CannotLookError, Estimate, Look, Plane, estimate, look_of, look_windows, scene_of_node
+from apps.verification.units import dimension, factor, split_rate, to_si
+
+
+# --- numbers on record ------------------------------------------------------------------------------------------------------
+@check(
+    "numerator_within_denominator",
+    catches=("wrong denominator",),
+    reads=("/evidence/intermediate/numerator", "/evidence/intermediate/denominator"),
+)
+def numerator_within_denominator(case: Case) -> Finding:
+    """Of a share, the part is not larger than the whole, and the whole is not empty."""
+    part, whole = case.evidence_number("intermediate", "numerator"), case.evidence_number("intermediate", "denominator")
+    if case.kind != "ratio":
+        return not_applicable("no share")
+    at = ("/evidence/intermediate/numerator", "/evidence/intermediate/denominator")
+    if part is None or whole is None:
+        return inconclusive(
+            "A share needs its numerator and denominator on record.",
+            at=tuple(p for p, v in zip(at, (part, whole), strict=True) if v is None),
+        )
+    if whole <= 0:
+        return failed("The whole is empty; there is no share of it.", measured=whole, expected="> 0", at=at[1:])
+    if part < 0 or (part > whole * (1 + 1e-9) and not _is_reference_ratio(case)):
+        return failed("The part is larger than the whole.", measured=part, expected=f"≤ {whole:g}", at=at)
+    return passed("The part lies in the whole.", measured=part, expected=f"≤ {whole:g}", at=at)
+
+
+def _is_reference_ratio(case: Case) -> bool:
+    spec = case.arguments.get("spec")
+    return isinstance(spec, dict) and spec.get("denominator") == "reference"
+
+
+@check(
+    "ratio_recomputes",
+    catches=("wrong denominator", "percent as fraction", "rounded to zero"),
+    limits=("rel_tolerance",),
+    reads=("/result/value", "/evidence/intermediate"),
+)
+def ratio_recomputes(case: Case) -> Finding:
+    """The share is numerator over denominator, in its own unit."""
+    part, whole = case.evidence_number("intermediate", "numerator"), case.evidence_number("intermediate", "denominator")
+    if case.kind != "ratio" or case.value is None or part is None or not whole:
+        return not_applicable("no share with both of its parts")
+    scale = factor(case.observation.result.unit) or 1.0
+    mine = part / whole / scale
+    at = ("/result/value", "/evidence/intermediate/numerator", "/evidence/intermediate/denominator")
+    if not case.is_same(mine, case.value):
+        return failed(
+            "The share is not numerator over denominator.",
+            measured=case.value,
+            expected=mine,
+            unit=case.observation.result.unit,
+            at=at,
+        )
+    return passed("The share is numerator over denominator.", measured=case.value, expected=mine, at=at)
+
+
+@check(
+    "denominator_is_the_whole",
+    catches=("wrong denominator", "fill counted as data"),
+    limits=("rel_tolerance", "valid_px_tolerance"),
+    reads=("/evidence/intermediate/denominator",),
+)
+def denominator_is_the_whole(case: Case) -> Finding:
+    """The denominator is the valid pixels of what was asked (scene or region), neither all pixels nor another scene's."""
+    if case.kind != "ratio":
+        return not_applicable("no share")
+    whole = case.evidence_number("intermediate", "denominator")
+    spec = case.arguments.get("spec")
+    named = spec.get("denominator", "") if isinstance(spec, dict) else "valid"
+    ref = _measured_mask(case)
+    if whole is None or ref is None or named not in ("", "valid"):
+        return not_applicable("no mask at hand, or another denominator was asked")
+    try:
+        _, valid = case.mask(ref)
+    except LayerUnreadableError:
+        return not_applicable("the mask cannot be read")
+    n = int(valid.sum())
+    inside = _inside(case, ref)
+    if inside is not None:
+        n = int((valid & inside).sum())
+    area = number_of(n)
+    candidates = [float(n)]
+    if ref.grid is not None and ref.grid.crs:
+        inner = valid if inside is None else valid & inside
+        try:
+            m2 = area_of_mask_m2(inner, ref.grid).area_m2
+            candidates += [m2, m2 / 1e4, m2 / 1e6]
+        except ValueError:
+            pass
+    if all(not case.is_same(whole, c, 5e-3) for c in candidates) and area is not None:
+        return failed(
+            "The denominator is not the valid pixels of what was asked.",
+            measured=whole,
+            expected=n,
+            unit="px",
+            at=("/evidence/intermediate/denominator",),
+        )
+    return passed(
+        "The denominator is the valid pixels.", measured=whole, expected=n, unit="px", at=("/evidence/intermediate/denominator",)
+    )
+
+
+@check(
+    "count_equals_kept",
+    catches=("merged or duplicated detections", "stale artifact"),
+    reads=("/result/value", "/result/layers", "/evidence/intermediate/kept"),
+)
+def count_equals_kept(case: Case) -> Finding:
+    """The count, the number of kept boxes on record, and the boxes in the layer are one number."""
+    figures: dict[str, float] = {}
+    kept = case.evidence_number("intermediate", "kept")
+    if case.kind == "count" and case.value is not None:
+        figures["/result/value"] = case.value
+    refs = [r for r in [kept_boxes(case)] if r is not None]
+    if case.observation.tool == "perceive" and kept is not None and case.arguments.get("mode", "objects") == "objects":
+        figures["/evidence/intermediate/kept"] = kept
+    if case.observation.tool == "measure" and case.kind == "count" and not _limits_the_count(case):
+        refs = [r for r in [_source_layer(case, ("boxes", "polygons", "points"))] if r is not None]
+        numerator = case.evidence_number("intermediate", "numerator")
+        if numerator is not None:
+            figures["/evidence/intermediate/numerator"] = numerator
+    for ref in refs[:1]:
+        if ref.n is not None:
+            figures["/result/layers/n"] = float(ref.n)
+        try:
+            figures["/result/layers"] = float(len(case.features(ref)))
+        except LayerUnreadableError:
+            pass
+    if len(figures) < 2:
+        return not_applicable("no count to compare")
+    if len(set(figures.values())) > 1:
+        return failed(
+            "The count differs between value, record and layer.", measured=figures, expected="one number", at=tuple(figures)
+        )
+    return passed("Value, record and layer give one count.", measured=next(iter(figures.values())), at=tuple(figures))
+
+
+def _limits_the_count(case: Case) -> bool:
+    spec = case.arguments.get("spec")
+    return case.arguments.get("region") is not None or (
+        isinstance(spec, dict) and bool(spec.get("relation") or spec.get("reference") or spec.get("distance_m"))
+    )
+
+
+@check("kept_within_candidates", catches=("merged or duplicated detections",), reads=("/evidence/intermediate",))
+def kept_within_candidates(case: Case) -> Finding:
+    """No more detections were kept than there were candidates."""
+    kept, candidates = case.evidence_number("intermediate", "kept"), case.evidence_number("intermediate", "candidates")
+    if kept is None or candidates is None:
+        return not_applicable("no candidates")
+    at = ("/evidence/intermediate/kept", "/evidence/intermediate/candidates")
+    if kept > candidates or kept < 0:
+        return failed("More was kept than there was.", measured=kept, expected=f"≤ {candidates:g}", at=at)
+    return passed("Kept are candidates.", measured=kept, expected=f"≤ {candidates:g}", at=at)
+
+
+@check("interval_holds_value", catches=("wrong unit",), reads=("/result/interval", "/result/value"))
+def interval_holds_value(case: Case) -> Finding:
+    """The interval is ordered and holds the value."""
+    interval = case.observation.result.interval
+    if interval is None or case.value is None:
+        return not_applicable("no interval")
+    low, high = interval
+    slack = 1e-9 * max(1.0, abs(low), abs(high))
+    if low > high or not low - slack <= case.value <= high + slack:
+        return failed(
+            "The interval does not hold the value; they may be in different units.",
+            measured=case.value,
+            expected=[low, high],
+            unit=case.observation.result.unit,
+            at=("/result/interval", "/result/value"),
+        )
+    return passed("The interval holds the value.", measured=case.value, expected=[low, high], at=("/result/interval",))
+
+
+@check(
+    "nodes_agree_with_result",
+    catches=("stale artifact", "rounded to zero"),
+    limits=("rel_tolerance",),
+    reads=("/evidence/intermediate/nodes", "/result/value"),
+)
+def nodes_agree_with_result(case: Case) -> Finding:
+    """The output node's own value is the result's."""
+    if case.value is None or not case.output:
+        return not_applicable("no output node")
+    held = case.evidence("intermediate", "nodes")
+    entry: Any = (
+        held.get(case.output)
+        if isinstance(held, dict)
+        else next((n for n in held if isinstance(n, dict) and n.get("id") == case.output), None)
+        if isinstance(held, list)
+        else None
+    )
+    node_value = number_of(entry.get("value")) if isinstance(entry, dict) else None
+    unit = entry.get("unit") if isinstance(entry, dict) else None
+    if node_value is None:
+        return not_applicable("the node's value is not on record")
+    if (
+        isinstance(unit, str)
+        and unit != case.observation.result.unit
+        and dimension(unit) == dimension(case.observation.result.unit)
+    ):
+        a, b = to_si(node_value, unit), to_si(case.value, case.observation.result.unit)
+        same = a is not None and b is not None and case.is_same(a, b)
+    else:
+        same = case.is_same(node_value, case.value)
+    at = ("/result/value", "/evidence/intermediate/nodes")
+    if not same:
+        return failed("The result is not what its last node gave.", measured=case.value, expected=node_value, at=at)
+    return passed("The result is what its last node gave.", measured=case.value, expected=node_value, at=at)
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------------
+def _source_layer(case: Case, kinds: tuple[str, ...]) -> LayerRef | None:
+    """The parents' layer that a measure reads, where it reads exactly one."""
+    sources = case.arguments.get("sources")
+    wanted = []
+    for source in sources if isinstance(sources, list) else ():
+        layer = source.get("layer") if isinstance(source, dict) else None
+        if isinstance(layer, dict) and isinstance(layer.get("observation"), str):
+            wanted.append((layer["observation"], str(layer.get("label") or "")))
+    if len(wanted) != 1:
+        return None
+    parent: Observation | None = next((p for p in case.parents if p.id == wanted[0][0]), None)
+    if parent is None:
+        return None
+    refs = [
+        r
+        for r in parent.result.layers
+        if r.kind in kinds and r.label != "candidates" and (not wanted[0][1] or r.label == wanted[0][1])
+    ]
+    return refs[0] if len(refs) == 1 or (refs and not wanted[0][1]) else None
+
+
+def _measured_mask(case: Case) -> LayerRef | None:
+    """The mask that a value is made from: the parents' for measure, its own for the others."""
+    ref = _source_layer(case, ("mask",)) if case.observation.tool == "measure" else case.layer("mask")
+    return ref if ref is not None and case.is_small(ref) else None
+
+
+def _inside(case: Case, ref: LayerRef) -> NDArray[np.bool_] | None:
+    """The region of the call itself on a layer's grid."""
+    region = case.arguments.get("region")
+    if not isinstance(region, dict) or ref.grid is None:
+        return None
+    grid = ref.grid
+    try:
+        return Look(case).region(grid, (0, 0, grid.width, grid.height))
+    except CannotLookError:
+        return None
+
+
+def _gsd_of(case: Case, ref: LayerRef) -> float | None:
+    sources = case.arguments.get("sources")
+    for source in sources if isinstance(sources, list) else ():
+        given = number_of(source.get("gsd_m")) if isinstance(source, dict) else None
+        if given is not None:
+            return given
+    scene = case.scenes.get(ref.source_scene_id or "")
+    if scene is None and len(case.scenes) == 1:
+        scene = next(iter(case.scenes.values()))
+    return scene.gsd_m if scene else None
+
+
+def _has_relation(case: Case) -> bool:
+    spec = case.arguments.get("spec")
+    return isinstance(spec, dict) and bool(spec.get("relation") or spec.get("reference") or spec.get("distance_m"))
+
+
+@check(
+    "area_recomputes",
+    catches=("degrees as metres", "wrong GSD", "wrong unit", "stale artifact", "rounded to zero"),
+    limits=("area_rel_tolerance", "max_layer_px"),
+    reads=("/result/value", "/result/layers"),
+)
+def area_recomputes(case: Case) -> Finding:
+    """The area computed here from the named mask and its grid, on the ellipsoid or an equal-area grid, is the value."""
+    if case.kind != "area" or case.value is None or _has_relation(case):
+        return not_applicable("no plain area")
+    ref = _measured_mask(case)
+    mine = to_si(case.value, case.observation.result.unit)
+    if ref is None or ref.grid is None or mine is None:
+        return _area_of_polygons(case, mine)
+    if dimension(case.observation.result.unit) == "pixel":
+        return not_applicable("an area in pixels")
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"The mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    keep = mask & valid
+    inside = _inside(case, ref)
+    keep = keep if inside is None or inside.shape != keep.shape else keep & inside
+    try:
+        truth = area_of_mask_m2(keep, ref.grid, _gsd_of(case, ref))
+    except ValueError as error:
+        return inconclusive(f"The area cannot be recomputed: {error}.", at=("/inputs/0/gsd_m",), severity="warn")
+    if not case.is_same(truth.area_m2, mine, case.limits.area_rel_tolerance):
+        return failed(
+            f"The mask's {truth.n_px} pixels make another area ({truth.method}).",
+            measured=mine,
+            expected=truth.area_m2,
+            unit="m2",
+            at=("/result/value", "/result/unit", "/result/layers"),
+        )
+    return passed(
+        f"The mask's {truth.n_px} pixels make this area ({truth.method}).",
+        measured=mine,
+        expected=truth.area_m2,
+        unit="m2",
+        at=("/result/value", "/result/layers"),
+    )
+
+
+def _area_of_polygons(case: Case, mine: float | None) -> Finding:
+    ref = _source_layer(case, ("polygons",))
+    if ref is None or mine is None or ref.crs == "image":
+        return not_applicable("no mask and no polygons to measure again")
+    try:
+        truth = sum(geodesic_area_m2(shape(f["geometry"]), ref.crs) for f in case.features(ref))
+    except Exception:  # polygons that cannot be measured are another check's finding
+        return not_applicable("the polygons cannot be measured")
+    if not case.is_same(truth, mine, 5e-3):
+        return failed("The polygons make another area.", measured=mine, expected=truth, unit="m2", at=("/result/value",))
+    return passed("The polygons make this area.", measured=mine, expected=truth, unit="m2", at=("/result/value",))
+
+
+@check(
+    "share_recomputes",
+    catches=("wrong denominator", "percent as fraction", "stale artifact"),
+    limits=("rel_tolerance", "max_layer_px"),
+    reads=("/result/value", "/result/layers"),
+)
+def share_recomputes(case: Case) -> Finding:
+    """The share of True among valid pixels of the named mask is the value."""
+    spec = case.arguments.get("spec")
+    named = spec.get("denominator", "") if isinstance(spec, dict) else "valid"
+    ref = _measured_mask(case)
+    if case.kind != "ratio" or case.value is None or ref is None or named not in ("", "valid") or _has_relation(case):
+        return not_applicable("no share of a mask")
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError:
+        return not_applicable("the mask cannot be read")
+    inside = _inside(case, ref)
+    whole = valid if inside is None or inside.shape != valid.shape else valid & inside
+    if not whole.any():
+        return failed("The mask has no valid pixel.", measured=0, expected="> 0", unit="px", at=("/result/layers",))
+    mine = float((mask & whole).sum() / whole.sum())
+    value = case.value * (factor(case.observation.result.unit) or 1.0)
+    # shares by area on a geographic grid differ a little from shares by pixels
+    if not case.is_same(mine, value, 5e-3):
+        return failed(
+            "The mask has another share of True pixels.", measured=value, expected=mine, at=("/result/value", "/result/layers")
+        )
+    return passed(
+        "The mask has this share of True pixels.", measured=value, expected=mine, at=("/result/value", "/result/layers")
+    )
+
+
+@check(
+    "mask_count_on_record",
+    catches=("stale artifact", "leaked or shifted mask"),
+    limits=("max_layer_px",),
+    reads=("/result/layers", "/evidence/intermediate/mask_px"),
+)
+def mask_count_on_record(case: Case) -> Finding:
+    """The mask holds as many True pixels as its reference and the evidence say."""
+    ref = case.layer("mask")
+    if ref is None or not case.is_small(ref):
+        return not_applicable("no mask that can be read whole")
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"The mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    n = int((mask & valid).sum())
+    told = {"/result/layers/n": ref.n, "/evidence/intermediate/mask_px": case.evidence_number("intermediate", "mask_px")}
+    if case.observation.tool == "perceive":
+        told["/evidence/intermediate/n_px"] = case.evidence_number("intermediate", "n_px")
+    wrong = {k: v for k, v in told.items() if v is not None and int(v) != n}
+    if wrong:
+        return failed(
+            "The mask holds another number of True pixels than is on record.",
+            measured=n,
+            expected=next(iter(wrong.values())),
+            unit="px",
+            at=tuple(wrong),
+        )
+    return passed("The mask holds as many pixels as is on record.", measured=n, unit="px", at=("/result/layers",))
+
+
+def _statistic(values: NDArray[Any], name: str) -> float | None:
+    how: dict[str, Callable[[Any], Any]] = {
+        "mean": np.mean,
+        "median": np.median,
+        "min": np.min,
+        "max": np.max,
+        "std": np.std,
+        "sum": np.sum,
+    }
+    name = {"average": "mean", "minimum": "min", "maximum": "max"}.get(name, name)
+    return float(how[name](values)) if name in how and values.size else None
+
+
+@check(
+    "statistic_recomputes",
+    catches=("fill counted as data", "wrong statistic", "stale artifact", "NaN"),
+    limits=("rel_tolerance", "max_layer_px"),
+    reads=("/result/value", "/result/layers"),
+)
+def statistic_recomputes(case: Case) -> Finding:
+    """The statistic of the named raster's valid pixels is the value, over as many pixels as are on record."""
+    ref = case.layer("raster")
+    statistic = statistic_of(case)
+    if case.kind != "statistic" or case.value is None or ref is None or not statistic or not case.is_small(ref):
+        return not_applicable("no statistic of one raster")
+    if sum(r.kind == "raster" for r in case.observation.result.layers) > 1:
+        return not_applicable("several rasters")
+    try:
+        raster = case.raster(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"The raster cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    keep = raster.valid[0]
+    inside = _inside(case, ref)
+    keep = keep if inside is None or inside.shape != keep.shape else keep & inside
+    values = raster.data[0][keep].astype(np.float64)
+    truth = _statistic(values, statistic)
+    if truth is None:
+        return not_applicable("a statistic that is not recomputed here")
+    slack = max(
+        case.limits.rel_tolerance * abs(truth), 1e-5 * float(np.ptp(values)) if values.size else 0.0, case.limits.abs_tolerance
+    )
+    at = ("/result/value", "/result/layers")
+    if statistic == "std" and values.size > 1:  # either convention of the degrees of freedom
+        slack = max(slack, abs(float(np.std(values, ddof=1)) - truth) * 1.01)
+    if abs(truth - case.value) > slack:
+        return failed(
+            f"The raster's {values.size} valid pixels have another {statistic}.",
+            measured=case.value,
+            expected=truth,
+            unit=case.observation.result.unit,
+            at=at,
+        )
+    return passed(
+        f"The raster's {values.size} valid pixels have this {statistic}.",
+        measured=case.value,
+        expected=truth,
+        unit=case.observation.result.unit,
+        at=at,
+    )
+
+
+@check(
+    "valid_count_recomputes",
+    catches=("fill counted as data", "clipped region", "dropped tile"),
+    limits=("valid_px_tolerance",),
+    reads=("/evidence/intermediate/valid_px", "/result/layers"),
+)
+def valid_count_recomputes(case: Case) -> Finding:
+    """The named layer has as many valid pixels as the evidence says."""
+    told = case.evidence_number("intermediate", "valid_px")
+    rasters = [r for r in case.observation.result.layers if r.kind in ("raster", "mask")]
+    if told is None or len(rasters) != 1 or not case.is_small(rasters[0]) or case.observation.tool == "measure":
+        return not_applicable("no single raster layer with a valid count")
+    ref = rasters[0]
+    try:
+        valid = case.raster(ref).valid[0] if ref.kind == "raster" else case.mask(ref)[1]
+    except LayerUnreadableError:
+        return not_applicable("the layer cannot be read")
+    inside = _inside(case, ref)
+    counts = {int(valid.sum())} | ({int((valid & inside).sum())} if inside is not None and inside.shape == valid.shape else set())
+    slack = case.limits.valid_px_tolerance * valid.size
+    if all(abs(told - c) > slack for c in counts):
+        return failed(
+            "The layer has another number of valid pixels than is on record.",
+            measured=told,
+            expected=sorted(counts),
+            unit="px",
+            at=("/evidence/intermediate/valid_px", "/result/layers"),
+        )
+    return passed(
+        "The layer has as many valid pixels as is on record.", measured=told, unit="px", at=("/evidence/intermediate/valid_px",)
+    )
+
+
+@check(
+    "boolean_follows", catches=("empty layer called zero", "wrong threshold"), reads=("/result/value", "/evidence/intermediate")
+)
+def boolean_follows(case: Case) -> Finding:
+    """Yes or no follows from the figure on record and the comparison asked."""
+    if case.kind != "boolean" or not isinstance(case.observation.result.value, bool):
+        return not_applicable("no boolean")
+    spec = case.arguments.get("spec")
+    figure = case.evidence_number("intermediate", "numerator")
+    comparison = spec.get("comparison") if isinstance(spec, dict) else None
+    if figure is None:
+        return not_applicable("no figure on record")
+    if isinstance(comparison, dict) and comparison.get("op") in OPS and number_of(comparison.get("value")) is not None:
+        wanted = to_si(float(comparison["value"]), str(comparison.get("unit", "1")))
+        truth = bool(OPS[str(comparison["op"])](figure, wanted if wanted is not None else comparison["value"]))
+        told = case.evidence_number("intermediate", "value")
+        if told is not None:
+            truth_told = bool(OPS[str(comparison["op"])](told, number_of(comparison["value"])))
+            truth = truth if truth == case.observation.result.value else truth_told
+    elif isinstance(spec, dict) and not spec.get("relation"):
+        truth = figure > 0
+    else:
+        return not_applicable("a spatial relation")
+    at = ("/result/value", "/evidence/intermediate/numerator")
+    if truth != case.observation.result.value:
+        return failed(
+            "The answer does not follow from the figure on record.", measured=case.observation.result.value, expected=truth, at=at
+        )
+    return passed("The answer follows from the figure on record.", measured=case.observation.result.value, at=at)
+
+
+# --- series -----------------------------------------------------------------------------------------------------------------
+@check(
+    "series_recomputes",
+    catches=("hole in the series", "one date for many", "wrong unit"),
+    limits=("rel_tolerance",),
+    reads=("/result/value", "/result/items"),
+)
+def series_recomputes(case: Case) -> Finding:
+    """The value of a series is the mean of its items; the date picked is the one of the least or greatest item."""
+    if case.kind not in ("series", "date"):
+        return not_applicable("no series")
+    items = series_items(case)
+    values = [number_of(i.get("value")) for _, i in items]
+    if not items or any(v is None for v in values):
+        return not_applicable("the items have no numbers or dates")
+    numbers = [float(v) for v in values if v is not None]
+    at = ("/result/value", "/result/items")
+    node = case.nodes.get(case.output)
+    pick = str(node["params"].get("pick") or "") if node else ""
+    if case.kind == "date":
+        pick = pick or ("max" if any(w in case.text for w in ("highest", "maximum", "peak", "largest", "greatest")) else "min")
+        best = (max if pick == "max" else min)(numbers)
+        days = {d for (d, _), v in zip(items, numbers, strict=True) if math.isclose(v, best, rel_tol=1e-9, abs_tol=1e-12)}
+        try:
+            told = date.fromisoformat(str(case.observation.result.value)[:10])
+        except ValueError:
+            return not_applicable("the value is no day")
+        if told not in days:
+            return failed(
+                f"The items have their {pick} on another date.",
+                measured=told.isoformat(),
+                expected=sorted(d.isoformat() for d in days),
+                at=at,
+            )
+        return passed(f"The items have their {pick} on this date.", measured=told.isoformat(), at=at)
+    if case.value is None:
+        return not_applicable("the series has no single value")
+    mean = float(np.mean(numbers))
+    if not case.is_same(mean, case.value) and not any(case.is_same(case.value, v) for v in (min(numbers), max(numbers)) if pick):
+        return failed(
+            "The value is not the mean of the series.",
+            measured=case.value,
+            expected=mean,
+            unit=case.observation.result.unit,
+            at=at,
+        )
+    return passed("The value is the mean of the series.", measured=case.value, expected=mean, at=at)
+
+
+def slope_per_year(days: list[date], values: list[float]) -> float | None:
+    """Least-squares slope per mean year (365.25 days); None where all dates are one."""
+    t = np.array([d.toordinal() for d in days], dtype=float) / 365.25
+    t = t - t.mean()
+    spread = float((t**2).sum())
+    return None if spread == 0 else float((t * (np.array(values) - np.mean(values))).sum() / spread)
+
+
+@check(
+    "trend_recomputes",
+    catches=("one date for many", "hole in the series", "wrong unit"),
+    reads=("/result/value", "/result/items"),
+)
+def trend_recomputes(case: Case) -> Finding:
+    """The slope through the items is the value, per the unit of time stated."""
+    items = series_items(case)
+    values = [number_of(i.get("value")) for _, i in items]
+    if case.kind != "trend" or case.value is None or len(items) < 3 or any(v is None for v in values):
+        return not_applicable("no trend with its items")
+    node = case.nodes.get(case.output)
+    method = str(node["params"].get("method") or "linear") if node else "linear"
+    if method not in ("linear", "ols"):
+        days, numbers = [d for d, _ in items], [float(v) for v in values if v is not None]
+        pairs = [
+            (numbers[j] - numbers[i]) / ((days[j] - days[i]).days / 365.25)
+            for i in range(len(days))
+            for j in range(i + 1, len(days))
+            if days[j] != days[i]
+        ]
+        slope = float(np.median(pairs)) if pairs else None
+    else:
+        slope = slope_per_year([d for d, _ in items], [float(v) for v in values if v is not None])
+    if slope is None:
+        return failed(
+            "All items are of one date; there is no trend.", measured=1, expected="> 1", unit="dates", at=("/result/items",)
+        )
+    per = {"year": 1.0, "yr": 1.0, "a": 1.0, "month": 1 / 12, "day": 1 / 365.25}.get(
+        split_rate(case.observation.result.unit)[1], 1.0
+    )
+    slope *= per
+    at = ("/result/value", "/result/items")
+    if abs(slope - case.value) > max(5e-3 * abs(slope), 1e-9):
+        return failed(
+            "The slope through the items is another one.",
+            measured=case.value,
+            expected=slope,
+            unit=case.observation.result.unit,
+            at=at,
+        )
+    return passed("The slope through the items is the value.", measured=case.value, expected=slope, at=at)
+
+
+# --- the source's own pixels ------------------------------------------------------------------------------------------------
+def _compare(case: Case, value: float, truth: Estimate, statistic: str) -> bool:
+    spread = max(truth.spread, abs(truth.value) * 1e-3, 1e-9)
+    if truth.is_exact:
+        return abs(value - truth.value) <= max(
+            case.limits.rel_tolerance * abs(truth.value), 2e-4 * spread, case.limits.abs_tolerance
+        )
+    if statistic == "min":
+        return value <= truth.minimum + 1e-6 * spread
+    if statistic == "max":
+        return value >= truth.maximum - 1e-6 * spread
+    if statistic == "sum":
+        return True
+    return abs(value - truth.value) <= case.limits.sample_sigmas * truth.error + case.limits.sample_floor * spread
+
+
+@check(
+    "value_matches_source",
+    catches=(
+        "fill counted as data",
+        "scale or offset twice or never",
+        "wrong band mapping",
+        "wrong statistic",
+        "another scene's result",
+        "clipped region",
+        "day for night",
+        "swapped before and after",
+    ),
+    limits=("full_look_px", "look_windows", "look_window_px", "sample_sigmas", "sample_floor"),
+    reads=("/result/value", "/inputs"),
+)
+def value_matches_source(case: Case) -> Finding:
+    """The value recomputed from the source's pixels with code of the verifier's own: whole for small scenes, else in windows."""
+    node = case.nodes.get(case.output)
+    if node is None or case.value is None or case.kind not in ("statistic", "ratio", "area"):
+        return not_applicable("no value of a graph")
+    if len(node["inputs"]) != 1:
+        return not_applicable("a value of several rasters")
+    source, op = node["inputs"][0], node["op"]
+    statistic = {"average": "mean", "minimum": "min", "maximum": "max"}.get(statistic_of(case), statistic_of(case))
+    try:
+        look = look_of(case)
+        scene = scene_of_node(case, source)
+        if op == "raster.summarize.statistic" and statistic:
+            truth = look.statistic(source, statistic)
+            value, unit = case.value, case.observation.result.unit
+        elif op == "raster.summarize.share":
+            truth = look.statistic(source, "share")
+            value, unit, statistic = case.value * (factor(case.observation.result.unit) or 1.0), "1", "mean"
+        elif op == "raster.summarize.area":
+            truth = _area_from_source(case, look, scene, source)
+            value, unit, statistic = to_si(case.value, case.observation.result.unit) or math.nan, "m2", "mean"
+        else:
+            return not_applicable(f"the second look does not follow {op}")
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    at = ("/result/value", "/inputs")
+    score = _closeness(value, truth)
+    ok = _compare(case, value, truth, statistic)
+    how = f"all {truth.n_valid} valid pixels" if truth.is_exact else f"{truth.n_valid} sampled pixels"
+    if not ok:
+        return failed(
+            f"{how.capitalize()} of the source give another value by the verifier's own computation.",
+            measured=value,
+            expected=truth.value,
+            unit=unit,
+            at=at,
+            scores={"look_agreement": score},
+        )
+    return passed(
+        f"{how.capitalize()} of the source give this value.",
+        measured=value,
+        expected=truth.value,
+        unit=unit,
+        at=at,
+        scores={"look_agreement": score},
+    )
+
+
+def _closeness(value: float, truth: Estimate) -> float:
+    room = 0.02 * max(truth.spread, 1e-9) + 0.005 * abs(truth.value) + 3 * (0.0 if math.isinf(truth.error) else truth.error)
+    return float(1 / (1 + (abs(value - truth.value) / max(room, 1e-12)) ** 2))
+
+
+def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> Estimate:
+    """Area in m² of True pixels, from the source."""
+    grid = scene.grid
+    windows, whole = look_windows(case, grid)
+    if grid.crs is None and scene.gsd_m is None:
+        raise CannotLookError("the scene's pixels have no size on the ground")
+    total, true, seen, n, shares = 0.0, 0.0, 0.0, 0, []
+    for window in windows:
+        plane = look.node(source, window)
+        keep = plane.valid & (plane.data > 0)
+        region = look.region(grid, window)
+        if region is not None:
+            keep = keep & region
+        n += int((plane.valid if region is None else plane.valid & region).sum())
+        if whole:
+            total = area_of_mask_m2(keep, grid, scene.gsd_m).area_m2
+        true += float(keep.sum())
+        seen += float(keep.size)
+        shares.append(float(keep.mean()))
+    pixel = (scene.gsd_m or 0.0) ** 2 if grid.crs is None else float(grid.geodesic_lattice[2].mean())
+    everything = pixel * grid.width * grid.height
+    if whole:
+        return Estimate(total, True, 0.0, n, everything * 1e-3, 0.0, everything)
+    error = everything * float(np.std(shares, ddof=1) / math.sqrt(len(shares))) if len(shares) > 1 else math.inf
+    return Estimate(everything * true / max(seen, 1.0), False, error, n, everything * 0.3, 0.0, everything)
+
+
+@check(
+    "series_matches_source",
+    catches=("one date for many", "another scene's result", "fill counted as data", "scale or offset twice or never"),
+    limits=("full_look_px",),
+    reads=("/result/items", "/inputs"),
+)
+def series_matches_source(case: Case) -> Finding:
+    """Items of a series recomputed from their own scenes' pixels; of long series, twelve spread over it."""
+    node = case.nodes.get(case.output)
+    if node is None or case.kind not in ("series", "trend", "date") or not case.observation.result.items:
+        return not_applicable("no series")
+    statistic = {"average": "mean", "minimum": "min", "maximum": "max"}.get(statistic_of(case), statistic_of(case)) or "mean"
+    by_scene = {}
+    for name in node["inputs"]:
+        try:
+            by_scene[scene_of_node(case, name).scene_id] = name
+        except CannotLookError:
+            continue
+    items = [
+        (i, item)
+        for i, item in enumerate(case.items())
+        if str(item.get("scene")) in by_scene and number_of(item.get("value")) is not None
+    ]
+    if not items:
+        return not_applicable("the items do not name their scenes")
+    step = max(1, len(items) // 12)
+    worst = 1.0
+    seen = 0
+    try:
+        look = look_of(case)
+        for i, item in items[::step]:
+            truth = look.statistic(by_scene[str(item["scene"])], statistic)
+            value = float(number_of(item["value"]) or 0.0)
+            seen += 1
+            worst = min(worst, _closeness(value, truth))
+            if not _compare(case, value, truth, statistic):
+                return failed(
+                    f"The item of {str(item.get('date'))[:10]} is not what its scene's pixels give.",
+                    measured=value,
+                    expected=truth.value,
+                    unit=case.observation.result.unit,
+                    at=(f"/result/items/{i}/value",),
+                    scores={"look_agreement": worst},
+                )
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    return passed(
+        f"{seen} items are what their scenes' pixels give.",
+        measured=seen,
+        unit="items",
+        at=("/result/items",),
+        scores={"look_agreement": worst},
+    )
+
+
+@check(
+    "raster_matches_source",
+    catches=("scale or offset twice or never", "wrong band mapping", "stale artifact", "leaked or shifted mask"),
+    limits=("raster_agreement", "raster_tolerance", "validity_agreement", "look_windows"),
+    reads=("/result/layers", "/inputs"),
+)
+def raster_matches_source(case: Case) -> Finding:
+    """Pixels of a result raster are those that the formula gives for the source's pixels, and are valid where those are."""
+    ref = case.layer("raster")
+    if ref is None or ref.grid is None or not case.nodes or not case.is_small(ref):
+        return not_applicable("no raster of a graph")
+    if sum(r.kind == "raster" for r in case.observation.result.layers) > 1:
+        return not_applicable("several rasters")
+    node = _node_of_layer(case)
+    if node is None:
+        return not_applicable("the node of the raster is not known")
+    try:
+        look = look_of(case)
+        scene = scene_of_node(case, node)
+        raster = case.raster(ref)
+        wrong, n, unlike, seen = _against(
+            case, look, scene, lambda w: look.node(node, w), raster.data[0], raster.valid[0], ref.grid
+        )
+    except (CannotLookError, LayerUnreadableError) as why:
+        return not_applicable(str(why))
+    return _verdict(case, "raster", wrong, n, unlike, seen, case.limits.raster_agreement)
+
+
+def _node_of_layer(case: Case) -> str | None:
+    """The product node under the output that a raster layer shows."""
+    node = case.nodes.get(case.output)
+    if node is None:
+        return None
+    if node["op"].startswith("raster.product"):
+        return case.output
+    if len(node["inputs"]) == 1 and case.nodes.get(node["inputs"][0], {}).get("op", "").startswith("raster.product"):
+        return str(node["inputs"][0])
+    return None
+
+
+def _against(
+    case: Case,
+    look: Look,
+    scene: SceneInfo,
+    make: Callable[[Window], Plane],
+    data: NDArray[Any],
+    valid: NDArray[np.bool_],
+    grid: Grid,
+) -> tuple[int, int, int, int]:
+    """(differing pixels, pixels valid on both sides, pixels valid on one side only, pixels looked at)."""
+    offset = grid_offset(grid, scene.grid)
+    if offset is None:
+        raise CannotLookError("the layer is on another grid")
+    dc, dr = round(offset[0]), round(offset[1])
+    wrong = both = unlike = seen = 0
+    windows, _ = look_windows(case, grid)
+    for col, row, width, height in windows:
+        plane = make((col + dc, row + dr, width, height))
+        there = valid[row : row + height, col : col + width]
+        values = data[row : row + height, col : col + width].astype(np.float64)
+        mine = plane.valid
+        region = look.region(scene.grid, (col + dc, row + dr, width, height))
+        joint = mine & there
+        spread = float(np.std(plane.data[joint])) if joint.any() else 0.0
+        with np.errstate(invalid="ignore"):
+            differs = np.abs(values - plane.data) > max(case.limits.raster_tolerance * max(spread, 1e-6), 1e-6) + 1e-5 * np.abs(
+                plane.data
+            )
+        wrong += int((differs & joint).sum())
+        both += int(joint.sum())
+        # outside the region a layer may be masked or not
+        unlike += int(((mine != there) if region is None else (mine != there) & region).sum())
+        seen += int(there.size if region is None else region.sum())
+    return wrong, both, unlike, seen
+
+
+def _verdict(case: Case, what: str, wrong: int, both: int, unlike: int, seen: int, needed: float) -> Finding:
+    at = ("/result/layers", "/inputs")
+    if seen == 0 or (both == 0 and unlike == 0):
+        return not_applicable("nothing valid lies where the second look went")
+    same = 1 - wrong / both if both else 0.0
+    alike = 1 - unlike / seen
+    scores = {"look_agreement": min(same, alike)}
+    if both == 0 or same < needed:
+        return failed(
+            f"The {what} is not what the source's pixels give: {wrong} of {both} pixels differ.",
+            measured=same,
+            expected=f"≥ {needed}",
+            at=at,
+            scores=scores,
+        )
+    if alike < case.limits.validity_agreement:
+        return failed(
+            f"The {what} is valid where the source is not, or the other way round: {unlike} of {seen} pixels.",
+            measured=alike,
+            expected=f"≥ {case.limits.validity_agreement}",
+            at=at,
+            scores=scores,
+        )
+    return passed(f"The {what} is what the source's pixels give.", measured=same, expected=f"≥ {needed}", at=at, scores=scores)
+
+
+def otsu(values: NDArray[np.float64], bins: int = 256) -> float:
+    """Otsu's threshold (1979) of values: the histogram cut with the greatest variance between its sides."""
+    counts, edges = np.histogram(values, bins=bins)
+    centers = (edges[:-1] + edges[1:]) / 2
+    weight = counts.astype(float)
+    below, above = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
+    total = np.cumsum(weight * centers)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean_below, mean_above = total / below, (total[-1] - total + weight * centers) / above
+        between = below[:-1] * above[1:] * (mean_below[:-1] - mean_above[1:]) ** 2
+    return float(centers[:-1][np.nanargmax(between)])
+
+
+def _stated_threshold(case: Case) -> float | None:
+    """The threshold that the tool says it used."""
+    held = case.evidence("source", "thresholds")
+    if isinstance(held, dict):
+        for value in held.values():
+            found = number_of(value.get("value") if isinstance(value, dict) else value)
+            if found is not None:
+                return found
+    return number_of(held)
+
+
+@check(
+    "mask_matches_source",
+    catches=(
+        "leaked or shifted mask",
+        "wrong threshold",
+        "dropped tile",
+        "wrong band mapping",
+        "stale artifact",
+        "fill counted as data",
+    ),
+    limits=("mask_agreement", "validity_agreement", "look_windows", "full_look_px"),
+    reads=("/result/layers", "/inputs", "/arguments"),
+)
+def mask_matches_source(case: Case) -> Finding:
+    """A mask is what the asked index, band or class gives for the source's pixels at the asked threshold."""
+    ref = case.layer("mask")
+    if ref is None or ref.grid is None or not case.is_small(ref):
+        return not_applicable("no mask")
+    try:
+        look = look_of(case)
+        made = _mask_maker(case, look)
+        if made is None:
+            return not_applicable("no rule that can be followed")
+        scene, make, plain, _side, threshold, slack = made
+        mask, valid = case.mask(ref)
+        wrong, both, unlike, seen = _against(case, look, scene, make, mask.astype(np.float64), valid, ref.grid)
+    except (CannotLookError, LayerUnreadableError) as why:
+        return not_applicable(str(why))
+    found = _verdict(case, "mask", wrong, both, unlike, seen, case.limits.mask_agreement - slack)
+    extra = dict(found.scores)
+    if plain is not None and threshold is not None:
+        extra.update(_separation(case, plain, scene, threshold))
+    return Finding(
+        found.outcome, found.message, found.measured, found.expected, found.unit, found.pointers, found.severity, extra
+    )
+
+
+Maker = tuple[SceneInfo, Callable[[Window], Plane], "Callable[[Window], Plane] | None", str, "float | None", float]
+
+
+def _mask_maker(case: Case, look: Look) -> Maker | None:
+    """(scene, mask plane maker, plain plane maker, side, threshold, slack) of the mask's rule; None where there is none."""
+    if case.nodes:
+        node = _node_of_layer(case)
+        if node is None or case.nodes[node]["op"] != "raster.product.threshold" or not case.nodes[node]["inputs"]:
+            return None
+        below = case.nodes[node]["inputs"][0]
+        op = str(case.nodes[node]["params"].get("op"))
+        return (
+            scene_of_node(case, node),
+            lambda w: look.node(node, w),
+            lambda w: look.node(below, w),
+            "above" if op.startswith(">") else "below",
+            number_of(case.nodes[node]["params"].get("value")),
+            0.0,
+        )
+    method = case.arguments.get("regions_method")
+    if case.observation.tool != "perceive" or case.arguments.get("mode") != "regions" or not isinstance(method, dict):
+        return None
+    if len(case.used_scenes) != 1:
+        return None
+    scene = case.used_scenes[0]
+    # specks below min_px are dropped by the tool: their share is allowed to differ
+    slack = 0.05 if number_of(method.get("min_px")) else 0.0
+    kind = method.get("kind", "index_threshold")
+    if kind == "class_value":
+        role = next((b.role for b in scene.bands if b.role == "class"), None)
+        values = [number_of(v) for v in method.get("values") or ()]
+        if role is None or not values or any(v is None for v in values):
+            return None
+        wanted = np.array([float(v) for v in values if v is not None])
+
+        def classes(window: Window) -> Plane:
+            plane = look.bands(scene, (role,), window)[role]
+            return Plane(np.isin(plane.data, wanted).astype(np.float64), plane.valid)
+
+        return scene, classes, None, "", None, slack
+    if kind == "index_threshold" and method.get("index"):
+        name = str(method["index"]).lower()
+
+        def plain(window: Window) -> Plane:
+            return look.index(scene, name, window)
+    elif kind == "band_threshold" and method.get("band"):
+        band = str(method["band"])
+
+        def plain(window: Window) -> Plane:
+            return look.bands(scene, (band,), window)[band]
+    else:
+        return None
+    asked, stated = method.get("threshold"), _stated_threshold(case)
+    threshold = number_of(asked)
+    if threshold is None:
+        if stated is None:
+            return None
+        threshold = stated
+        if asked == "otsu":
+            values_by_window, _, whole = look.gather(plain, scene.grid)
+            joined = np.concatenate(values_by_window)
+            if whole and joined.size:
+                # the histogram's bins and range are the tool's choice: half the data's spread around Otsu's cut is allowed
+                mine = otsu(np.clip(joined, *np.percentile(joined, [0.1, 99.9])))
+                if abs(mine - stated) > 0.35 * float(joined.std()) + 1e-6:
+                    threshold = mine
+    side = str(method.get("side", "above"))
+    cut = threshold
+
+    def make(window: Window) -> Plane:
+        plane = plain(window)
+        with np.errstate(invalid="ignore"):
+            return Plane((plane.data > cut if side == "above" else plane.data < cut).astype(np.float64), plane.valid)
+
+    return scene, make, plain, side, threshold, slack
+
+
+def _separation(case: Case, plain: Callable[[Window], Plane], scene: SceneInfo, threshold: float) -> dict[str, float]:
+    """How far the sides of the threshold lie apart (in pooled deviations), and the share of pixels close to it."""
+    windows, _ = look_windows(case, scene.grid)
+    parts = [p.data[p.valid] for p in (plain(w) for w in windows)]
+    joined = np.concatenate(parts) if parts else np.empty(0)
+    if joined.size < 20:
+        return {}
+    joined = joined[:: max(1, joined.size // 20_000)]
+    high, low = joined[joined > threshold], joined[joined <= threshold]
+    spread = float(joined.std()) or 1e-9
+    out = {"near_threshold": float((np.abs(joined - threshold) < 0.1 * spread).mean())}
+    if high.size > 5 and low.size > 5:
+        pooled = math.sqrt((float(high.var()) * high.size + float(low.var()) * low.size) / joined.size) or 1e-9
+        out["separation"] = min(6.0, (float(high.mean()) - float(low.mean())) / pooled)
+    return out
+
+
+# --- distances, history -----------------------------------------------------------------------------------------------------
+@check("distance_recomputes", catches=("degrees as metres", "wrong GSD", "wrong unit"), reads=("/result/value", "/parents"))
+def distance_recomputes(case: Case) -> Finding:
+    """The shortest distance between two named layers of boxes or polygons in pixels, times the GSD, is the value."""
+    if case.kind != "distance" or case.value is None:
+        return not_applicable("no distance")
+    spec, sources = case.arguments.get("spec"), case.arguments.get("sources")
+    if (
+        not isinstance(spec, dict)
+        or spec.get("distance_statistic", "minimum") != "minimum"
+        or not isinstance(sources, list)
+        or len(sources) != 2
+    ):
+        return not_applicable("no minimum between two layers")
+    layers = []
+    for source in sources:
+        layer = source.get("layer") if isinstance(source, dict) else None
+        parent = next((p for p in case.parents if isinstance(layer, dict) and p.id == layer.get("observation")), None)
+        ref = (
+            next(
+                (
+                    r
+                    for r in parent.result.layers
+                    if r.kind in ("boxes", "polygons")
+                    and r.label != "candidates"
+                    and (not isinstance(layer, dict) or not layer.get("label") or r.label == layer.get("label"))
+                ),
+                None,
+            )
+            if parent
+            else None
+        )
+        if ref is None or ref.crs != "image":
+            return not_applicable("a source is no layer in pixels")
+        layers.append(ref)
+    scene = case.scenes.get(layers[0].source_scene_id or "") or (
+        next(iter(case.scenes.values())) if len(case.scenes) == 1 else None
+    )
+    gsd = scene.effective_gsd_m if scene else None
+    mine = to_si(case.value, case.observation.result.unit)
+    if gsd is None or mine is None or dimension(case.observation.result.unit) != "length":
+        return not_applicable("the GSD is not known")
+    try:
+        one, other = ([shape(f["geometry"]) for f in case.features(ref)] for ref in layers)
+    except Exception:  # unreadable shapes are another check's finding
+        return not_applicable("the shapes cannot be read")
+    if not one or not other or len(one) * len(other) > 4_000_000:
+        return not_applicable("nothing to measure between, or too much")
+    tree = STRtree(other)
+    least = min(float(g.distance(other[int(tree.nearest(g))])) for g in one) * gsd
+    if abs(least - mine) > max(0.02 * least, 1.5 * gsd):
+        return failed(
+            "The closest pair of the two layers is another distance apart.",
+            measured=mine,
+            expected=least,
+            unit="m",
+            at=("/result/value", "/parents"),
+        )
+    return passed(
+        "The closest pair of the two layers is this far apart.", measured=mine, expected=least, unit="m", at=("/result/value",)
+    )
+
+
+@check(
+    "agrees_with_history",
+    catches=("stale artifact", "another scene's result"),
+    limits=("rel_tolerance",),
+    reads=("/result/value",),
+)
+def agrees_with_history(case: Case) -> Finding:
+    """The same call on the same inputs gave the same value in an accepted observation."""
+    mine = case.observation
+    inputs = sorted(i.artifact for i in mine.inputs)
+    for other in case.history:
+        if (
+            other.id == mine.id
+            or other.tool != mine.tool
+            or other.arguments != mine.arguments
+            or other.parents != mine.parents
+            or sorted(i.artifact for i in other.inputs) != inputs
+            or other.result.kind != mine.result.kind
+        ):
+            continue
+        a, b = number_of(other.result.value), case.value
+        same = case.is_same(a, b) if a is not None and b is not None else other.result.value == mine.result.value
+        if not same:
+            return failed(
+                "The same call gave another value that is already accepted.",
+                measured=mine.result.value,
+                expected=other.result.value,
+                at=("/result/value",),
+            )
+        return passed("The same call gave the same value before.", at=("/result/value",))
+    return not_applicable("no accepted observation of the same call")
+
+
+@check("series_items_not_identical", catches=("one date for many",), reads=("/result/items",))
+def series_items_not_identical(case: Case) -> Finding:
+    """Items of different scenes differ: equal values to the last digit mean that one image was read again and again."""
+    values = [number_of(i.get("value")) for i in case.items()]
+    numbers = [v for v in values if v is not None]
+    if case.kind not in ("series", "trend", "date") or len(numbers) < 3:
+        return not_applicable("no series")
+    digests = {s.artifact for s in case.used_scenes}
+    if len(set(numbers)) == 1 and numbers[0] not in (0.0, 1.0) and len(digests) != 1:
+        return failed(
+            "Every item has the same value; one image seems to stand for all dates.",
+            measured=numbers[0],
+            expected="different values",
+            at=("/result/items",),
+        )
+    return passed("Items differ.", measured=len(set(numbers)), at=("/result/items",))
+
+
+@check("estimate_in_bounds", "warn", catches=("scale or offset twice or never",), reads=("/result/value", "/result/layers"))
+def estimate_in_bounds(case: Case) -> Finding:
+    """A mean or median lies between the least and greatest valid pixel of its raster."""
+    ref = case.layer("raster")
+    if (
+        case.kind != "statistic"
+        or case.value is None
+        or ref is None
+        or not case.is_small(ref)
+        or statistic_of(case) not in ("mean", "median")
+    ):
+        return not_applicable("no mean of a raster")
+    try:
+        raster = case.raster(ref)
+    except LayerUnreadableError:
+        return not_applicable("the raster cannot be read")
+    values = raster.data[raster.valid]
+    if values.size == 0:
+        return not_applicable("no valid pixel")
+    low, high = float(values.min()), float(values.max())
+    if not low - 1e-6 <= case.value <= high + 1e-6:
+        return failed(
+            "A mean outside of its data.", measured=case.value, expected=[low, high], at=("/result/value", "/result/layers")
+        )
+    return passed("The mean lies within its data.", measured=case.value, expected=[low, high], at=("/result/value",))
+
+
+__all__ = ["estimate", "otsu", "slope_per_year"]

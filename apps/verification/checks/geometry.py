@@ -1,0 +1,452 @@
+"""Geometry: boxes, polygons and masks lie where the image is, in one CRS, and ground sizes are those of the ground."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from shapely.geometry import shape
+from shapely.geometry.base import BaseGeometry
+
+from apps.core.evidence.observation import LayerRef
+from apps.core.geo.grid import Grid
+from apps.core.geo.scene import SceneInfo
+from apps.verification.checks.case import (
+    Case,
+    Finding,
+    LayerUnreadableError,
+    failed,
+    inconclusive,
+    not_applicable,
+    number_of,
+    passed,
+)
+from apps.verification.checks.catalogue import check
+
+METRIC_KINDS = frozenset({"area", "distance", "length"})
+
+
+def kept_boxes(case: Case) -> LayerRef | None:
+    """The layer of detections that count: boxes (or polygons of objects), not the candidates."""
+    return next((r for r in case.observation.result.layers if r.kind in ("boxes", "polygons") and r.label != "candidates"), None)
+
+
+def bounds_of(features: list[dict[str, Any]]) -> NDArray[np.float64]:
+    """(n, 4) of x0, y0, x1, y1; NaN rows for features without readable coordinates."""
+    out = np.full((len(features), 4), np.nan)
+    for i, feature in enumerate(features):
+        geometry = feature.get("geometry")
+        points: list[tuple[float, float]] = []
+        todo = [geometry.get("coordinates")] if isinstance(geometry, dict) else []
+        while todo:
+            at = todo.pop()
+            if isinstance(at, (list, tuple)):
+                if len(at) >= 2 and number_of(at[0]) is not None and number_of(at[1]) is not None:
+                    points.append((float(at[0]), float(at[1])))
+                else:
+                    todo.extend(at)
+        if points:
+            xs, ys = [p[0] for p in points], [p[1] for p in points]
+            out[i] = min(xs), min(ys), max(xs), max(ys)
+    return out
+
+
+def scene_of_layer(case: Case, ref: LayerRef) -> SceneInfo | None:
+    """The question's scene that a layer lies on."""
+    if ref.source_scene_id in case.scenes:
+        return case.scenes[str(ref.source_scene_id)]
+    return case.used_scenes[0] if len(case.used_scenes) == 1 else None
+
+
+def _size(case: Case, ref: LayerRef) -> tuple[int, int] | None:
+    scene = scene_of_layer(case, ref)
+    if scene is not None:
+        return scene.grid.width, scene.grid.height
+    sizes = {i.size_px for i in case.observation.inputs if i.size_px}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+@check(
+    "boxes_in_image",
+    catches=("shifted boxes", "box convention mistaken"),
+    limits=("edge_px", "min_box_px"),
+    reads=("/result/layers",),
+)
+def boxes_in_image(case: Case) -> Finding:
+    """Boxes are finite, of positive size, and inside the image."""
+    ref = kept_boxes(case)
+    if ref is None or ref.crs != "image":
+        return not_applicable("no boxes in pixels")
+    size = _size(case, ref)
+    try:
+        features = case.features(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"The boxes cannot be read: {error}.", at=("/result/layers/0/artifact",), severity="warn")
+    if size is None:
+        return inconclusive("The size of the image is not on record.", at=("/inputs/0/size_px",), severity="warn")
+    if not features:
+        return passed("There are no boxes.", measured=0, at=("/result/layers",))
+    b, edge = bounds_of(features), case.limits.edge_px
+    broken = ~np.isfinite(b).all(axis=1)
+    flat = ~broken & (np.minimum(b[:, 2] - b[:, 0], b[:, 3] - b[:, 1]) < case.limits.min_box_px)
+    out = ~broken & ((b[:, 0] < -edge) | (b[:, 1] < -edge) | (b[:, 2] > size[0] + edge) | (b[:, 3] > size[1] + edge))
+    n = int((broken | flat | out).sum())
+    if n:
+        return failed(
+            f"{n} of {len(features)} boxes are broken, flat or outside the image of {size[0]} × {size[1]} pixels; "
+            "check the frame of the coordinates ([x, y, w, h] or corners, tile or image).",
+            measured=n,
+            expected=0,
+            unit="boxes",
+            at=("/result/layers",),
+        )
+    return passed("All boxes lie in the image.", measured=len(features), unit="boxes", at=("/result/layers",))
+
+
+def duplicate_pairs(b: NDArray[np.float64], classes: list[str], limit: float, max_pairs: int) -> int:
+    """Boxes that overlap an earlier one of their class by more than ``limit`` (intersection over union)."""
+    n = len(b)
+    if n < 2 or n * n > max_pairs:
+        order = np.argsort(b[:, 0]) if n else np.empty(0, dtype=int)
+        b, classes = b[order], [classes[i] for i in order]
+    doubled = 0
+    area = np.maximum(b[:, 2] - b[:, 0], 0) * np.maximum(b[:, 3] - b[:, 1], 0)
+    names = np.array(classes)
+    reach = n if n * n <= max_pairs else max(1, max_pairs // max(n, 1))
+    for i in range(1, n):
+        lo = max(0, i - reach)
+        w = np.minimum(b[i, 2], b[lo:i, 2]) - np.maximum(b[i, 0], b[lo:i, 0])
+        h = np.minimum(b[i, 3], b[lo:i, 3]) - np.maximum(b[i, 1], b[lo:i, 1])
+        inter = np.maximum(w, 0) * np.maximum(h, 0)
+        union = area[i] + area[lo:i] - inter
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if bool((((inter / union) > limit) & (names[lo:i] == names[i])).any()):
+                doubled += 1
+    return doubled
+
+
+def _classes(features: list[dict[str, Any]]) -> list[str]:
+    return [str((f.get("properties") or {}).get("class", "")) if isinstance(f.get("properties"), dict) else "" for f in features]
+
+
+@check(
+    "no_duplicate_detections",
+    catches=("merged or duplicated detections",),
+    limits=("duplicate_iou", "duplicate_share", "max_pairs"),
+    reads=("/result/layers",),
+)
+def no_duplicate_detections(case: Case) -> Finding:
+    """No object is counted twice: boxes of one class do not lie upon each other (tile seams, missing suppression)."""
+    ref = kept_boxes(case)
+    if ref is None or ref.kind != "boxes":
+        return not_applicable("no boxes")
+    try:
+        features = case.features(ref)
+    except LayerUnreadableError:
+        return not_applicable("the boxes cannot be read")
+    asked = case.arguments.get("objects_method")
+    iou = number_of(asked.get("iou_threshold")) if isinstance(asked, dict) else None
+    limit = max(case.limits.duplicate_iou, (iou or 0.0) + 0.02)
+    if len(features) < 2:
+        return passed("Fewer than two boxes.", measured=0, at=("/result/layers",))
+    b = bounds_of(features)
+    ok: NDArray[np.bool_] = np.asarray(np.isfinite(b).all(axis=1))
+    doubled = duplicate_pairs(b[ok], [c for c, k in zip(_classes(features), ok, strict=True) if k], limit, case.limits.max_pairs)
+    share = doubled / len(features)
+    if doubled and share > case.limits.duplicate_share:
+        return failed(
+            f"{doubled} of {len(features)} boxes lie upon another of their class (overlap over {limit:.2f}); merge across "
+            "tile seams with a lower overlap threshold.",
+            measured=doubled,
+            expected=0,
+            unit="boxes",
+            at=("/result/layers",),
+        )
+    return passed("No box lies upon another of its class.", measured=doubled, unit="boxes", at=("/result/layers",))
+
+
+@check("polygons_valid", catches=("broken geometry",), reads=("/result/layers", "/evidence/validity/geometry_valid"))
+def polygons_valid(case: Case) -> Finding:
+    """Polygons are closed, do not cross themselves, and enclose something; the tool's own flag does not say otherwise."""
+    if case.evidence("validity", "geometry_valid") is False:
+        return failed(
+            "The tool itself says that its geometry is not valid.",
+            measured=False,
+            expected=True,
+            at=("/evidence/validity/geometry_valid",),
+        )
+    ref = next((r for r in case.observation.result.layers if r.kind == "polygons"), None)
+    if ref is None:
+        return not_applicable("no polygons")
+    try:
+        features = case.features(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"The polygons cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    bad = 0
+    for feature in features[:2000]:
+        try:
+            g: BaseGeometry = shape(feature["geometry"])
+            bad += not g.is_valid or g.is_empty or (g.geom_type.endswith("Polygon") and g.area <= 0)
+        except Exception:  # whatever cannot be a geometry is a bad one
+            bad += 1
+    if bad:
+        return failed(
+            f"{bad} of {len(features)} polygons are not valid; repair them before they are measured.",
+            measured=bad,
+            expected=0,
+            unit="polygons",
+            at=("/result/layers",),
+        )
+    return passed("All polygons are valid.", measured=len(features), unit="polygons", at=("/result/layers",))
+
+
+def grid_offset(layer: Grid, scene: Grid) -> tuple[float, float] | None:
+    """(columns, rows) from the scene's corner to the layer's; None where CRS or pixel size differ."""
+    if layer.crs != scene.crs:
+        return None
+    a, b, _, d, e, _ = scene.transform
+    a2, b2, c2, d2, e2, f2 = layer.transform
+    if not np.allclose((a, b, d, e), (a2, b2, d2, e2), rtol=1e-6, atol=1e-12):
+        return None
+    return scene.colrow(c2, f2)
+
+
+@check(
+    "layer_on_image_grid",
+    catches=("shifted mask", "reprojection to the wrong zone", "another scene's result"),
+    reads=("/result/layers/0/grid",),
+)
+def layer_on_image_grid(case: Case) -> Finding:
+    """A mask or raster lies on its image's grid: CRS, pixel size and a whole-pixel offset inside the image."""
+    refs = [r for r in case.observation.result.layers if r.grid is not None]
+    checked = 0
+    for k, ref in enumerate(refs):
+        scene = scene_of_layer(case, ref)
+        if scene is None or ref.grid is None:
+            continue
+        if any(n["params"].get("resample") for n in case.nodes.values()):
+            return not_applicable("the result was resampled on purpose")
+        offset = grid_offset(ref.grid, scene.grid)
+        at = (f"/result/layers/{k}/grid",)
+        if offset is None:
+            return failed(
+                "The layer's CRS or pixel size is not its image's; compute it on the image's own grid.",
+                measured={"crs": (ref.grid.crs or "image")[:60], "transform": list(ref.grid.transform)},
+                expected={"crs": (scene.grid.crs or "image")[:60], "transform": list(scene.grid.transform)},
+                at=at,
+            )
+        col, row = offset
+        if abs(col - round(col)) > 0.01 or abs(row - round(row)) > 0.01:
+            return failed(
+                "The layer is shifted by a part of a pixel against its image.",
+                measured=[col, row],
+                expected="whole pixels",
+                unit="px",
+                at=at,
+            )
+        if (
+            round(col) < 0
+            or round(row) < 0
+            or round(col) + ref.grid.width > scene.grid.width
+            or round(row) + ref.grid.height > scene.grid.height
+        ):
+            return failed(
+                "The layer reaches over its image.",
+                measured=[round(col), round(row), ref.grid.width, ref.grid.height],
+                expected=[scene.grid.width, scene.grid.height],
+                unit="px",
+                at=at,
+            )
+        whole = ref.grid.shape == scene.grid.shape
+        if not whole and case.region is None:
+            return failed(
+                "The layer covers a part of its image although no region was asked.",
+                measured=[ref.grid.width, ref.grid.height],
+                expected=[scene.grid.width, scene.grid.height],
+                unit="px",
+                at=at,
+            )
+        checked += 1
+    if not checked:
+        return not_applicable("no raster layer on a scene of the question")
+    return passed("Raster layers lie on their image's grid.", measured=checked, at=("/result/layers",))
+
+
+@check("layer_has_its_size", catches=("stale artifact", "another scene's result"), reads=("/result/layers",))
+def layer_has_its_size(case: Case) -> Finding:
+    """The artifact is as large as its reference says."""
+    for k, ref in enumerate(case.observation.result.layers):
+        if ref.grid is None or ref.kind not in ("mask", "raster") or not case.is_small(ref):
+            continue
+        try:
+            got = case.mask(ref)[0].shape if ref.kind == "mask" else case.raster(ref).data.shape[1:]
+        except LayerUnreadableError:
+            continue
+        if tuple(got) != ref.grid.shape:
+            return failed(
+                "The artifact's size is not the one of its grid.",
+                measured=list(got),
+                expected=list(ref.grid.shape),
+                unit="px",
+                at=(f"/result/layers/{k}",),
+            )
+        return passed("Artifact and grid are of one size.", measured=list(got), unit="px", at=(f"/result/layers/{k}",))
+    return not_applicable("no raster layer that can be read")
+
+
+@check("layers_in_one_crs", catches=("reprojection to the wrong zone",), reads=("/result/layers",))
+def layers_in_one_crs(case: Case) -> Finding:
+    """Layers of one image share one CRS (or the image's pixels); what is measured together lies in one CRS."""
+    by_scene: dict[str, set[str]] = {}
+    for ref in case.observation.result.layers:
+        if ref.crs != "image":
+            by_scene.setdefault(ref.source_scene_id or "", set()).add(ref.crs)
+    if not by_scene:
+        return not_applicable("no layer with a CRS")
+    mixed = {k: sorted(v) for k, v in by_scene.items() if len(v) > 1 and k}
+    if mixed:
+        return failed(
+            "Layers of one image are in several CRSs.",
+            measured=[c[:60] for c in next(iter(mixed.values()))],
+            expected="one CRS",
+            at=("/result/layers",),
+        )
+    return passed("Layers of one image share a CRS.", at=("/result/layers",))
+
+
+@check(
+    "gsd_matches_crs",
+    catches=("wrong GSD", "degrees as metres"),
+    limits=("gsd_rel_tolerance",),
+    reads=("/inputs", "/evidence/source/resolution_m", "/arguments/sources"),
+)
+def gsd_matches_crs(case: Case) -> Finding:
+    """Every GSD on record is the one that the scene's CRS implies, or that a person gave for it."""
+    seen: list[tuple[str, float, SceneInfo]] = []
+    for k, ref in enumerate(case.observation.inputs):
+        scene = case.scene_of(ref)
+        if scene is not None and ref.gsd_m is not None:
+            seen.append((f"/inputs/{k}/gsd_m", ref.gsd_m, scene))
+    one = case.used_scenes[0] if len(case.used_scenes) == 1 else None
+    for path in (("source", "resolution_m"), ("source", "gsd_m")):
+        value = case.evidence_number(*path)
+        if value is not None and one is not None:
+            seen.append(("/evidence/" + "/".join(path), value, one))
+    sources = case.arguments.get("sources")
+    for k, source in enumerate(sources if isinstance(sources, list) else ()):
+        value = number_of(source.get("gsd_m")) if isinstance(source, dict) else None
+        scene = case.scenes.get(str(source.get("image"))) if isinstance(source, dict) else None
+        scene = scene or (next(iter(case.scenes.values())) if len(case.scenes) == 1 else None)
+        if value is not None and scene is not None:
+            seen.append((f"/arguments/sources/{k}/gsd_m", value, scene))
+    compared = 0
+    for pointer, value, scene in seen:
+        truth = scene.grid.gsd_m if scene.grid.crs else scene.gsd_m
+        if truth is None:
+            continue
+        # nominal spacing of the CRS counts as right too; areas are judged apart
+        nominal = scene.grid.grid_pixel_area_m2
+        also = [math.sqrt(nominal)] if nominal else []
+        if scene.gsd_m is not None:
+            also.append(scene.gsd_m)
+        compared += 1
+        if all(abs(value - t) > case.limits.gsd_rel_tolerance * t for t in (truth, *also)):
+            return failed(
+                "The GSD used is not the scene's; a wrong GSD enters areas by its square.",
+                measured=value,
+                expected=truth,
+                unit="m",
+                at=(pointer,),
+            )
+    if not compared:
+        return not_applicable("no GSD on record, or none to compare it with")
+    return passed("GSDs on record are the scene's.", measured=seen[0][1], unit="m", at=tuple(p for p, _, _ in seen))
+
+
+@check("gsd_present", catches=("pixels as metres",), reads=("/inputs/0/gsd_m", "/result/unit"))
+def gsd_present(case: Case) -> Finding:
+    """Metres and square metres come only from scenes whose pixel size on the ground is known."""
+    if case.kind not in METRIC_KINDS or case.observation.result.unit in ("px", "pixel", "pixels", "px2"):
+        return not_applicable("nothing metric")
+    if any(i.gsd_m or (i.crs and i.crs != "image") for i in case.observation.inputs) or any(
+        s.grid.crs or s.gsd_m for s in case.used_scenes
+    ):
+        return passed("The pixel size on the ground is known.", at=("/inputs",))
+    if case.used_scenes:
+        return failed(
+            "The scene has neither CRS nor GSD, so its pixels have no size in metres; give the GSD.",
+            measured=None,
+            expected="a GSD",
+            at=("/inputs/0/gsd_m",),
+        )
+    for parent in case.parents:
+        if any(i.gsd_m or i.crs for i in parent.inputs) or any(
+            case.scenes[i.scene_id].effective_gsd_m for i in parent.inputs if i.scene_id in case.scenes
+        ):
+            return passed("The pixel size on the ground is known from the layer's image.", at=("/parents",))
+    return inconclusive("Nothing on record says how large a pixel is on the ground.", at=("/inputs/0/gsd_m",))
+
+
+@check(
+    "area_method_lawful",
+    catches=("degrees as metres", "Web Mercator metres"),
+    reads=("/evidence/source", "/evidence/intermediate"),
+)
+def area_method_lawful(case: Case) -> Finding:
+    """An area on degrees or Web Mercator was computed on the ellipsoid or an equal-area grid, never on the grid's own units."""
+    if case.kind not in METRIC_KINDS:
+        return not_applicable("nothing metric")
+    method = next(
+        (
+            str(m)
+            for m in (
+                case.evidence(part, key)
+                for part in ("source", "intermediate", "validity")
+                for key in ("method", "area_method", "distance_method")
+            )
+            if isinstance(m, str)
+        ),
+        "",
+    )
+    scenes = case.used_scenes or [case.scenes[i.scene_id] for p in case.parents for i in p.inputs if i.scene_id in case.scenes]
+    if not method or not scenes:
+        return not_applicable("no method on record, or no scene")
+    bent = [s for s in scenes if s.grid.crs is not None and s.grid.area_method == "geodesic"]
+    if bent and ("planar" in method or method in ("grid", "pixel", "cartesian", "degrees")):
+        return failed(
+            "The scene's CRS does not keep areas, yet its own units were used; measure geodesically.",
+            measured=method,
+            expected="geodesic",
+            at=("/evidence/source/method",),
+        )
+    return passed("The method keeps areas true.", measured=method, at=("/evidence/source/method",))
+
+
+@check("mask_agrees_with_boxes", "warn", catches=("leaked or shifted mask",), reads=("/result/layers",))
+def mask_agrees_with_boxes(case: Case) -> Finding:
+    """Where a mask and boxes of the same objects exist, nearly all of the mask lies in the boxes."""
+    mask_ref, box_ref = case.layer("mask"), kept_boxes(case)
+    if mask_ref is None or box_ref is None or box_ref.crs != "image" or not case.is_small(mask_ref):
+        return not_applicable("no mask with boxes")
+    try:
+        mask, valid = case.mask(mask_ref)
+        bounds = bounds_of(case.features(box_ref))
+    except LayerUnreadableError:
+        return not_applicable("a layer cannot be read")
+    inside = np.zeros(mask.shape, dtype=bool)
+    for x0, y0, x1, y1 in bounds[np.isfinite(bounds).all(axis=1)]:
+        inside[max(0, int(y0)) : max(0, math.ceil(y1)), max(0, int(x0)) : max(0, math.ceil(x1))] = True
+    total = int((mask & valid).sum())
+    if total == 0:
+        return not_applicable("the mask is empty")
+    share = float((mask & valid & inside).sum() / total)
+    if share < 0.9:
+        return failed(
+            "A part of the mask lies outside all boxes: it leaks or is shifted.",
+            measured=share,
+            expected="≥ 0.9",
+            at=("/result/layers",),
+        )
+    return passed("The mask lies in the boxes.", measured=share, at=("/result/layers",))

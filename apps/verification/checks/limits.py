@@ -1,0 +1,69 @@
+"""Limits of the checks: each a documented field, frozen, versioned with the policy that uses them."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Limits(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    # numbers that must be equal
+    rel_tolerance: float = Field(default=1e-3, description="relative difference below which a recomputed value is the same")
+    abs_tolerance: float = Field(default=1e-6, description="absolute difference below which a recomputed value is the same")
+    area_rel_tolerance: float = Field(
+        default=2e-3, description="areas of one mask by two lawful methods (grid, geodesic) agree so"
+    )
+    gsd_rel_tolerance: float = Field(default=0.02, description="GSD stated and GSD implied by the CRS agree within this share")
+    sample_sigmas: float = Field(default=6.0, description="a sampled estimate may lie this many standard errors from the value")
+    sample_floor: float = Field(default=0.1, description="…and at least this share of the data's spread, against patchy scenes")
+    # geometry
+    edge_px: float = Field(default=1.0, description="boxes may reach this far over the image's edge (resampling)")
+    min_box_px: float = Field(default=0.5, description="shortest side of a box in pixels")
+    duplicate_iou: float = Field(default=0.7, description="two boxes of one class over this IoU are one object counted twice")
+    duplicate_share: float = Field(default=0.02, description="share of boxes that may be such duplicates (crowded crowns)")
+    max_pairs: int = Field(default=4_000_000, description="pairs of boxes looked at; above, neighbours only")
+    # radiometry
+    index_bound: float = Field(default=1.0, description="normalised differences of non-negative bands lie in ± this")
+    reflectance_range: tuple[float, float] = Field(default=(-0.2, 2.0), description="plausible mean surface reflectance")
+    kelvin_range: tuple[float, float] = Field(default=(170.0, 400.0), description="plausible temperature of a surface or cloud")
+    decibel_range: tuple[float, float] = Field(default=(-60.0, 30.0), description="plausible mean backscatter")
+    valid_px_tolerance: float = Field(default=2e-3, description="share of pixels by which a valid count may exceed the scene's")
+    # completeness
+    min_valid_share: float = Field(default=0.02, description="below this share of valid pixels nothing is said of the scene")
+    low_valid_share: float = Field(default=0.5, description="below this share of valid pixels the result is warned of")
+    hole_factor: float = Field(default=2.5, description="a gap in a series longer than this times the median gap is a hole")
+    # plausibility
+    degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
+    size_spread: float = Field(default=25.0, description="largest over median object area that is still one class")
+    # second look
+    full_look_px: int = Field(default=300_000, description="scenes up to this many pixels are looked at whole, else in windows")
+    look_windows: int = Field(default=4, description="windows of a sampled second look")
+    look_window_px: int = Field(default=32, description="side of such a window; 4 × 32² = 4,096 pixels")
+    max_layer_px: int = Field(default=4_000_000, description="result layers up to this many pixels are read whole")
+    mask_agreement: float = Field(default=0.995, description="share of pixels on which mask and own recomputation must agree")
+    validity_agreement: float = Field(default=0.995, description="share of pixels on which validity and own nodata policy agree")
+    raster_agreement: float = Field(default=0.995, description="share of valid pixels that must equal the own recomputation")
+    raster_tolerance: float = Field(default=2e-4, description="difference, in units of the data's spread, that still is equal")
+    stored_max_stretch: float = Field(default=1.5, description="a value this many times beyond the scene's range is impossible")
+    # sizes in m² by class: the smallest and largest median of detected objects
+    object_sizes_m2: dict[str, tuple[float, float]] = Field(
+        default_factory=lambda: {
+            "car": (2.0, 40.0),
+            "vehicle": (2.0, 150.0),
+            "truck": (8.0, 150.0),
+            "bus": (12.0, 120.0),
+            "plane": (30.0, 8000.0),
+            "airplane": (30.0, 8000.0),
+            "ship": (8.0, 30000.0),
+            "boat": (3.0, 3000.0),
+            "tree": (0.2, 500.0),
+            "building": (6.0, 100000.0),
+            "house": (20.0, 2000.0),
+            "storage tank": (10.0, 12000.0),
+            "tank": (10.0, 12000.0),
+            "swimming pool": (6.0, 2500.0),
+            "tennis court": (120.0, 1200.0),
+            "solar panel": (0.5, 5000.0),
+        },
+        description="area of one object of the class, smallest and largest believable median",
+    )

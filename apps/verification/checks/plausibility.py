@@ -1,0 +1,365 @@
+"""Plausibility: sizes, shares and changes that the ground and the image allow."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from apps.core.evidence.observation import LayerRef
+from apps.core.geo.scene import SceneInfo
+from apps.verification.checks.case import (
+    Case,
+    Finding,
+    LayerUnreadableError,
+    failed,
+    not_applicable,
+    number_of,
+    passed,
+)
+from apps.verification.checks.catalogue import check
+from apps.verification.checks.geometry import bounds_of, kept_boxes, scene_of_layer
+from apps.verification.units import dimension, to_si
+
+
+def ground_scenes(case: Case) -> list[SceneInfo]:
+    """Scenes of the call, else of its parents."""
+    return case.used_scenes or [case.scenes[i.scene_id] for p in case.parents for i in p.inputs if i.scene_id in case.scenes]
+
+
+def scene_area_m2(scene: SceneInfo) -> float | None:
+    """Ground area of a scene, m²; None where its pixels have no known size."""
+    if scene.grid.crs is not None:
+        mean = float(scene.grid.geodesic_lattice[2].mean())
+        return mean * scene.grid.width * scene.grid.height
+    return None if scene.gsd_m is None else scene.gsd_m**2 * scene.grid.width * scene.grid.height
+
+
+@check("area_within_scene", catches=("wrong unit", "wrong GSD", "degrees as metres"), reads=("/result/value", "/inputs"))
+def area_within_scene(case: Case) -> Finding:
+    """An area is not larger than the scene that it lies in."""
+    if case.kind != "area" or case.value is None:
+        return not_applicable("no area")
+    areas = [scene_area_m2(s) for s in ground_scenes(case)]
+    mine = to_si(case.value, case.observation.result.unit)
+    if mine is None or dimension(case.observation.result.unit) != "area" or not areas or any(a is None for a in areas):
+        return not_applicable("the scene's ground area is not known")
+    most = max(float(a) for a in areas if a is not None)
+    if mine > most * 1.005:
+        return failed(
+            "The area is larger than the whole scene; check unit and GSD.",
+            measured=mine,
+            expected=most,
+            unit="m2",
+            at=("/result/value", "/result/unit"),
+        )
+    return passed("The area fits in the scene.", measured=mine, expected=most, unit="m2", at=("/result/value",))
+
+
+@check("distance_within_scene", catches=("wrong unit", "wrong GSD", "degrees as metres"), reads=("/result/value", "/inputs"))
+def distance_within_scene(case: Case) -> Finding:
+    """A distance inside a scene is not longer than its diagonal."""
+    if case.kind not in ("distance",) or case.value is None:
+        return not_applicable("no distance")
+    scenes = ground_scenes(case)
+    mine = to_si(case.value, case.observation.result.unit)
+    if mine is None or not scenes or any(s.effective_gsd_m is None for s in scenes):
+        return not_applicable("the scene's size on the ground is not known")
+    most = max(math.hypot(s.grid.width, s.grid.height) * float(s.effective_gsd_m or 0) for s in scenes) * 1.05
+    if len(scenes) == 1 and mine > most:
+        return failed(
+            "The distance is longer than the scene's diagonal.", measured=mine, expected=most, unit="m", at=("/result/value",)
+        )
+    return passed("The distance fits in the scene.", measured=mine, expected=most, unit="m", at=("/result/value",))
+
+
+def _median_areas(case: Case, ref: LayerRef) -> dict[str, list[float]]:
+    """Areas in px² by class of the kept boxes."""
+    features = case.features(ref)
+    bounds = bounds_of(features)
+    out: dict[str, list[float]] = {}
+    for feature, (x0, y0, x1, y1) in zip(features, bounds, strict=True):
+        if np.isfinite((x0, y0, x1, y1)).all():
+            properties: Any = feature.get("properties") or {}
+            out.setdefault(str(properties.get("class", "")).lower(), []).append(float((x1 - x0) * (y1 - y0)))
+    return out
+
+
+@check(
+    "object_sizes",
+    "warn",
+    catches=("wrong GSD", "merged or duplicated detections"),
+    limits=("object_sizes_m2",),
+    reads=("/result/layers",),
+)
+def object_sizes(case: Case) -> Finding:
+    """The median size of detected objects is one that their class has at this GSD."""
+    ref = kept_boxes(case)
+    if ref is None or ref.crs != "image":
+        return not_applicable("no boxes")
+    scene = scene_of_layer(case, ref)
+    gsd = scene.effective_gsd_m if scene else next((i.gsd_m for i in case.observation.inputs if i.gsd_m), None)
+    if gsd is None:
+        return not_applicable("the GSD is not known")
+    try:
+        by_class = _median_areas(case, ref)
+    except LayerUnreadableError:
+        return not_applicable("the boxes cannot be read")
+    for name, areas in by_class.items():
+        bounds = case.limits.object_sizes_m2.get(name)
+        if bounds is None or not areas:
+            continue
+        median = float(np.median(areas)) * gsd * gsd
+        if not bounds[0] <= median <= bounds[1]:
+            return failed(
+                f"Half of the objects called {name} are {'smaller' if median < bounds[0] else 'larger'} than such objects are.",
+                measured=median,
+                expected=list(bounds),
+                unit="m2",
+                at=("/result/layers",),
+            )
+    if not any(n in case.limits.object_sizes_m2 for n in by_class):
+        return not_applicable("no class with known sizes")
+    return passed("Objects have sizes of their class.", at=("/result/layers",))
+
+
+@check(
+    "sizes_of_one_kind", "warn", catches=("merged or duplicated detections",), limits=("size_spread",), reads=("/result/layers",)
+)
+def sizes_of_one_kind(case: Case) -> Finding:
+    """No detection is many times larger than its class's median: neighbours merged into one look like that."""
+    ref = kept_boxes(case)
+    if ref is None:
+        return not_applicable("no boxes")
+    try:
+        by_class = _median_areas(case, ref)
+    except LayerUnreadableError:
+        return not_applicable("the boxes cannot be read")
+    worst = 0.0
+    for areas in by_class.values():
+        if len(areas) >= 5:
+            worst = max(worst, max(areas) / max(float(np.median(areas)), 1e-9))
+    if worst == 0.0:
+        return not_applicable("too few boxes of a class")
+    if worst > case.limits.size_spread:
+        return failed(
+            "The largest detection is many times the median of its class: several objects may be merged.",
+            measured=worst,
+            expected=f"≤ {case.limits.size_spread:g}",
+            at=("/result/layers",),
+        )
+    return passed("Detections are of one size class.", measured=worst, at=("/result/layers",))
+
+
+@check("no_change_between_equals", catches=("swapped before and after", "one date for many"), reads=("/inputs", "/result/value"))
+def no_change_between_equals(case: Case) -> Finding:
+    """Two dates that are the same file show no change, and a change is not computed between a scene and itself."""
+    pairs = [n for n in case.nodes.values() if n["op"] == "raster.product.difference" and len(n["inputs"]) == 2]
+    digests = []
+    for node in pairs:
+        sides = [
+            [case.nodes[u]["params"].get("scene") for u in case.upstream(i) if case.nodes[u]["op"].startswith("asset.")]
+            for i in node["inputs"]
+        ]
+        digests.append(
+            [sorted(str(case.scenes[str(s)].artifact if str(s) in case.scenes else s) for s in side) for side in sides]
+        )
+    if case.observation.tool == "perceive" and case.arguments.get("mode") == "change":
+        arts = [case.scenes[s].artifact if s in case.scenes else s for s in case.scene_ids]
+        if len(case.scene_ids) == 2:
+            digests.append([[arts[0]], [arts[1]]])
+        paths = case.arguments.get("image_paths")
+        if isinstance(paths, list) and len(paths) == 2 and paths[0] == paths[1]:
+            digests.append([[str(paths[0])], [str(paths[0])]])
+    if not digests:
+        return not_applicable("no comparison of dates")
+    if any(a == b and a for a, b in digests):
+        return failed(
+            "Before and after are the same image; a change between them means nothing.",
+            measured="the same image twice",
+            expected="two dates",
+            at=("/inputs", "/arguments"),
+        )
+    return passed("Before and after are two images.", at=("/inputs",))
+
+
+@check(
+    "not_degenerate",
+    "warn",
+    catches=("empty layer called zero", "wrong threshold"),
+    limits=("degenerate_share",),
+    reads=("/result/value", "/result/layers"),
+)
+def not_degenerate(case: Case) -> Finding:
+    """The result is not nothing or everything; where it is, that is warned of."""
+    share: float | None = None
+    at: tuple[str, ...] = ("/result/value",)
+    if case.kind == "ratio" and case.value is not None and case.observation.result.unit in ("1", "%"):
+        share = case.value / (100 if case.observation.result.unit == "%" else 1)
+    ref = case.layer("mask")
+    if ref is not None and case.is_small(ref):
+        try:
+            mask, valid = case.mask(ref)
+            if valid.any():
+                share, at = float((mask & valid).sum() / valid.sum()), ("/result/layers",)
+        except LayerUnreadableError:
+            share = share if share is not None else None
+    if share is None and case.kind in ("count", "area") and case.value == 0:
+        share = 0.0
+    if share is None:
+        return not_applicable("no share")
+    edge = case.limits.degenerate_share
+    if share <= edge or share >= 1 - edge:
+        return failed(
+            f"{'Nothing' if share <= edge else 'Everything'} was found; that is a finding only where the threshold and the bands "
+            "are right.",
+            measured=share,
+            expected=[edge, 1 - edge],
+            at=at,
+        )
+    return passed("Neither nothing nor everything.", measured=share, at=at)
+
+
+@check("zero_is_a_finding", catches=("empty layer called zero", "rounded to zero"), reads=("/result/value", "/evidence"))
+def zero_is_a_finding(case: Case) -> Finding:
+    """A zero stands for nothing found in what was seen: not for a small value rounded away, nor for nothing looked at."""
+    if case.value != 0 or case.kind not in ("count", "area", "ratio", "distance", "length", "statistic"):
+        return not_applicable("the value is not zero")
+    for part, key in (
+        ("intermediate", "numerator"),
+        ("intermediate", "n_px"),
+        ("intermediate", "kept"),
+        ("intermediate", "mask_px"),
+    ):
+        found = case.evidence_number(part, key)
+        if found and case.kind in ("count", "area", "ratio"):
+            return failed(
+                "The value is zero, its numerator is not: it was rounded away; use a finer unit.",
+                measured=0,
+                expected=found,
+                at=("/result/value", f"/evidence/{part}/{key}"),
+            )
+    if case.kind in ("area", "ratio", "count"):
+        # value 0 although the layer it is made from holds something
+        for owner in (case.observation, *case.parents):
+            for ref in owner.result.layers:
+                if ref.n and ref.label != "candidates" and ref.kind in ("mask", "boxes", "polygons") and not _is_compared(case):
+                    return failed(
+                        "The value is zero, yet the layer holds something.",
+                        measured=0,
+                        expected=ref.n,
+                        at=("/result/value", "/result/layers"),
+                    )
+    looked = case.evidence_number("intermediate", "denominator")
+    if looked == 0:
+        return failed(
+            "The value is zero of nothing: no pixel was looked at.",
+            measured=0,
+            expected="> 0",
+            at=("/evidence/intermediate/denominator",),
+        )
+    return passed("The zero rests on what was seen.", at=("/result/value", "/evidence"))
+
+
+def _is_compared(case: Case) -> bool:
+    """True where a relation, region or several sources may rightly leave nothing of a layer."""
+    spec = case.arguments.get("spec")
+    sources = case.arguments.get("sources")
+    return (
+        case.region is not None
+        or (isinstance(spec, dict) and bool(spec.get("relation") or spec.get("reference")))
+        or (isinstance(sources, list) and len(sources) > 1)
+    )
+
+
+@check("before_precedes_after", catches=("swapped before and after",), reads=("/arguments", "/inputs"))
+def before_precedes_after(case: Case) -> Finding:
+    """In a change, the first image is the earlier one."""
+    pairs: list[tuple[Any, Any]] = []
+    for node in case.nodes.values():
+        if node["op"] == "raster.product.difference" and len(node["inputs"]) == 2:
+            dates = []
+            for side in node["inputs"]:
+                found = [
+                    case.scenes[str(case.nodes[u]["params"].get("scene"))].acquired_at
+                    for u in case.upstream(side)
+                    if case.nodes[u]["op"].startswith("asset.") and str(case.nodes[u]["params"].get("scene")) in case.scenes
+                ]
+                dates.append(found[0] if found else None)
+            pairs.append((dates[0], dates[1]))
+    by_role = {i.role: i.acquired_at for i in case.observation.inputs}
+    if "before" in by_role and "after" in by_role:
+        pairs.append((by_role["before"], by_role["after"]))
+    if case.observation.tool == "perceive" and case.arguments.get("mode") == "change" and len(case.used_scenes) == 2:
+        pairs.append((case.used_scenes[0].acquired_at, case.used_scenes[1].acquired_at))
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not known:
+        return not_applicable("no dated change")
+    for a, b in known:
+        if a > b:
+            return failed(
+                "Before is later than after: the change has the wrong sign.",
+                measured=[a.isoformat(), b.isoformat()],
+                expected="before earlier than after",
+                at=("/arguments", "/inputs"),
+            )
+    return passed("Before is earlier than after.", at=("/arguments",))
+
+
+@check("objects_have_room", "warn", catches=("merged or duplicated detections", "wrong GSD"), reads=("/result/value",))
+def objects_have_room(case: Case) -> Finding:
+    """As many objects as are counted have room in the scene."""
+    ref = kept_boxes(case)
+    if ref is None or ref.crs != "image":
+        return not_applicable("no boxes")
+    scene = scene_of_layer(case, ref)
+    if scene is None:
+        return not_applicable("the scene is not known")
+    try:
+        bounds = bounds_of(case.features(ref))
+    except LayerUnreadableError:
+        return not_applicable("the boxes cannot be read")
+    covered = float(np.nansum((bounds[:, 2] - bounds[:, 0]) * (bounds[:, 3] - bounds[:, 1]))) if len(bounds) else 0.0
+    share = covered / (scene.grid.width * scene.grid.height)
+    if share > 2.0:
+        return failed(
+            "The boxes together are larger than the image twice over.", measured=share, expected="≤ 2", at=("/result/layers",)
+        )
+    return passed("The objects have room.", measured=share, at=("/result/layers",))
+
+
+@check("scores_above_threshold", catches=("wrong threshold",), reads=("/result/layers", "/evidence/intermediate/scores"))
+def scores_above_threshold(case: Case) -> Finding:
+    """Every kept detection scores at least the threshold that was asked for, and scores lie in [0, 1]."""
+    raw = case.evidence("intermediate", "scores")
+    scores = [s for s in (number_of(v) for v in raw) if s is not None] if isinstance(raw, list) else []
+    method = case.arguments.get("objects_method")
+    threshold = number_of(method.get("score_threshold")) if isinstance(method, dict) else None
+    ref = kept_boxes(case)
+    if ref is not None:
+        try:
+            scores += [
+                s for s in (number_of((f.get("properties") or {}).get("score")) for f in case.features(ref)) if s is not None
+            ]
+        except LayerUnreadableError:
+            pass
+    if not scores:
+        return not_applicable("no scores")
+    if min(scores) < 0 or max(scores) > 1:
+        return failed(
+            "A score is no probability.",
+            measured=[min(scores), max(scores)],
+            expected=[0, 1],
+            at=("/evidence/intermediate/scores",),
+        )
+    if threshold is not None and min(scores) < threshold - 1e-6:
+        return failed(
+            "Detections below the asked threshold were kept.",
+            measured=min(scores),
+            expected=f"≥ {threshold}",
+            at=("/evidence/intermediate/scores", "/arguments/objects_method/score_threshold"),
+        )
+    return passed(
+        "Scores are above the threshold.", measured=min(scores), expected=threshold, at=("/evidence/intermediate/scores",)
+    )

@@ -1,0 +1,254 @@
+"""Provenance: the inputs are those of the question, layers and models are known, and no rejected call is repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.core.digests import digest_json, is_digest
+from apps.verification.checks.case import Case, Finding, failed, inconclusive, not_applicable, passed
+from apps.verification.checks.catalogue import check
+
+
+@check("inputs_of_the_task", catches=("another scene's result", "stale artifact"), reads=("/inputs",))
+def inputs_of_the_task(case: Case) -> Finding:
+    """Every input is a scene of the question, by its digest, or a layer of the verified history."""
+    if not case.scenes or not case.observation.inputs:
+        return not_applicable("no question, or no inputs on record")
+    own = {s.artifact for s in case.scenes.values()}
+    layers = {r.artifact for o in case.parents for r in o.result.layers}
+    for k, ref in enumerate(case.observation.inputs):
+        scene = case.scenes.get(ref.scene_id or "")
+        if scene is not None and ref.artifact != scene.artifact and ref.artifact not in layers:
+            return failed(
+                "The input's digest is not the one of its scene: other bytes were read.",
+                measured=ref.artifact,
+                expected=scene.artifact,
+                at=(f"/inputs/{k}/artifact",),
+            )
+        if scene is None and ref.artifact not in own | layers:
+            return failed(
+                "The input is neither a scene of the question nor a layer of the verified history.",
+                measured=ref.artifact,
+                expected="an input of the task",
+                at=(f"/inputs/{k}",),
+            )
+    return passed("All inputs belong to the task.", measured=len(case.observation.inputs), at=("/inputs",))
+
+
+@check(
+    "input_facts_as_scene",
+    catches=("another scene's result", "reprojection to the wrong zone", "day for night"),
+    reads=("/inputs",),
+)
+def input_facts_as_scene(case: Case) -> Finding:
+    """Size, CRS and date on an input's record are its scene's."""
+    seen = 0
+    for k, ref in enumerate(case.observation.inputs):
+        scene = case.scene_of(ref)
+        if scene is None or ref.role in ("mask", "vector"):
+            continue
+        seen += 1
+        if ref.size_px is not None and ref.size_px != (scene.grid.width, scene.grid.height):
+            return failed(
+                "The input is of another size than its scene.",
+                measured=list(ref.size_px),
+                expected=[scene.grid.width, scene.grid.height],
+                unit="px",
+                at=(f"/inputs/{k}/size_px",),
+            )
+        if ref.crs is not None and scene.grid.crs is not None and ref.crs not in ("image", scene.grid.crs):
+            return failed(
+                "The input has another CRS than its scene.",
+                measured=ref.crs[:80],
+                expected=scene.grid.crs[:80],
+                at=(f"/inputs/{k}/crs",),
+            )
+        if ref.acquired_at is not None and scene.acquired_at is not None and ref.acquired_at != scene.acquired_at:
+            return failed(
+                "The input has another date than its scene.",
+                measured=ref.acquired_at.isoformat(),
+                expected=scene.acquired_at.isoformat(),
+                at=(f"/inputs/{k}/acquired_at",),
+            )
+    return (
+        passed("Inputs are described as their scenes are.", measured=seen, at=("/inputs",))
+        if seen
+        else not_applicable("no scenes")
+    )
+
+
+def _referenced(value: Any) -> list[tuple[str, str]]:
+    """(observation id, label) that arguments refer to."""
+    out: list[tuple[str, str]] = []
+    todo = [value]
+    while todo:
+        at = todo.pop()
+        if isinstance(at, dict):
+            if isinstance(at.get("observation"), str):
+                out.append((at["observation"], str(at.get("label") or "")))
+            todo.extend(at.values())
+        elif isinstance(at, list):
+            todo.extend(at)
+    return out
+
+
+@check("parents_are_verified", catches=("stale artifact", "operand from nowhere"), reads=("/parents", "/arguments"))
+def parents_are_verified(case: Case) -> Finding:
+    """What the call refers to are its parents, and all of them are in the verified history."""
+    named = {o for o, _ in _referenced(case.arguments)}
+    parents = set(case.observation.parents)
+    if not named and not parents:
+        return not_applicable("no earlier observation is used")
+    if named - parents:
+        return failed(
+            "The call refers to observations that are not its parents.",
+            measured=sorted(named - parents)[:5],
+            expected=sorted(parents)[:5],
+            at=("/arguments", "/parents"),
+        )
+    if case.question is None:
+        return not_applicable("the history is not at hand")
+    known = {o.id for o in case.history}
+    if parents - known:
+        return failed(
+            "A parent is not in the verified history: it was rejected or never judged.",
+            measured=sorted(parents - known)[:5],
+            expected="accepted observations",
+            at=("/parents",),
+        )
+    return passed("All parents are verified.", measured=len(parents), at=("/parents",))
+
+
+def layer_digests(case: Case) -> list[tuple[str, str]]:
+    """(pointer, digest) of layers that the evidence names as sources."""
+    out: list[tuple[str, str]] = []
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(inner, f"{path}/{key}")
+        elif isinstance(value, list):
+            for i, inner in enumerate(value):
+                walk(inner, f"{path}/{i}")
+        elif isinstance(value, str) and is_digest(value):
+            out.append((path, value))
+
+    walk(case.evidence("source", "layers"), "/evidence/source/layers")
+    return out
+
+
+@check(
+    "layers_of_the_parents", catches=("stale artifact", "another scene's result"), reads=("/evidence/source/layers", "/parents")
+)
+def layers_of_the_parents(case: Case) -> Finding:
+    """Layers that were measured are those of the parents as they stand in the verified history, by digest."""
+    named = layer_digests(case)
+    if case.observation.tool != "measure" or not case.parents or not named:
+        return not_applicable("no layer of a parent is measured")
+    held = {r.artifact for o in case.parents for r in o.result.layers} | {s.artifact for s in case.scenes.values()}
+    for pointer, digest in named:
+        if digest not in held:
+            return failed(
+                "A layer was measured that is not one of the parents': an older one, or of another scene.",
+                measured=digest,
+                expected=sorted(held)[:5],
+                at=(pointer, "/parents"),
+            )
+    return passed("The layers measured are the parents'.", measured=len(named), at=("/evidence/source/layers",))
+
+
+@check("layers_at_hand", catches=("stale artifact",), reads=("/result/layers",))
+def layers_at_hand(case: Case) -> Finding:
+    """Layers of the result are in the store, under their digest."""
+    refs = case.observation.result.layers
+    if not refs:
+        return not_applicable("no layers")
+    if case.layers is None:
+        return inconclusive("No layer store is at hand; the layers cannot be looked at.", at=("/result/layers",), severity="warn")
+    for k, ref in enumerate(refs):
+        try:
+            case.layers.size(ref)
+        except Exception:  # whatever a store raises for an artifact that it cannot give
+            return failed(
+                "A layer of the result is not in the store.",
+                measured=ref.artifact[:80],
+                expected="a stored artifact",
+                at=(f"/result/layers/{k}/artifact",),
+            )
+    return passed("All layers are in the store.", measured=len(refs), at=("/result/layers",))
+
+
+@check("weights_known", catches=("unknown model",), reads=("/evidence/source/weights",))
+def weights_known(case: Case) -> Finding:
+    """A detector's weights are named, with their digest."""
+    value = case.evidence("source", "weights")
+    if case.observation.tool != "perceive" or value is None:
+        return not_applicable("no weights")
+    named = value if isinstance(value, dict) else {"name": value}
+    if not named.get("name") or str(named.get("name")).lower() in ("unknown", "none", ""):
+        return inconclusive("The weights have no name.", at=("/evidence/source/weights",))
+    digest = named.get("digest") or named.get("sha256")
+    if not isinstance(digest, str) or not digest:
+        return inconclusive(
+            "The weights' digest is not on record, so another run cannot be compared.",
+            at=("/evidence/source/weights/digest",),
+            severity="warn",
+        )
+    return passed("The weights are known.", measured=str(named.get("name"))[:80], at=("/evidence/source/weights",))
+
+
+@check("model_within_its_scope", "warn", catches=("model used outside its area",), reads=("/evidence/validity",))
+def model_within_its_scope(case: Case) -> Finding:
+    """A model was used for what it was made: class, sensor, bands, GSD."""
+    value = next(
+        (v for v in (case.evidence("validity", k) for k in ("applicability", "in_scope", "within_scope")) if v is not None), None
+    )
+    if value is None:
+        return not_applicable("no model, or it says nothing of its scope")
+    state = value.get("ok", value.get("state", value.get("inside"))) if isinstance(value, dict) else value
+    problems = value.get("problems") or value.get("reasons") or value.get("outside") if isinstance(value, dict) else None
+    if state in (False, "outside", "no") or problems:
+        return failed(
+            f"The model is used outside what it was made for: {problems or 'see validity'}."[:500],
+            measured=str(state)[:60],
+            expected="inside its scope",
+            at=("/evidence/validity",),
+        )
+    return passed("The model is used for what it was made.", at=("/evidence/validity",))
+
+
+def call_identity(tool: str, arguments: dict[str, Any], parents: tuple[str, ...]) -> str:
+    """Digest of what makes two calls the same: tool, arguments, parents."""
+    return digest_json({"tool": tool, "arguments": arguments, "parents": sorted(parents)})
+
+
+@check("not_a_rejected_call", catches=("repeated call",), reads=("/arguments",))
+def not_a_rejected_call(case: Case) -> Finding:
+    """The same call with the same inputs was not rejected before, unless it gives something else now."""
+    if not case.rejected:
+        return not_applicable("nothing was rejected yet")
+    mine = call_identity(case.observation.tool, case.observation.arguments, case.observation.parents)
+    for other in case.rejected:
+        if (
+            other.id != case.observation.id
+            and call_identity(other.tool, other.arguments, other.parents) == mine
+            and other.status.state != "failed"
+            and other.result == case.observation.result
+        ):
+            return failed(
+                "The same call gave the same result, which was rejected; change the arguments.",
+                measured=other.id,
+                expected="another call",
+                at=("/arguments",),
+            )
+    return passed("No rejected call is repeated.", measured=len(case.rejected), at=("/arguments",))
+
+
+@check("tool_and_packages_named", "warn", catches=("not repeatable",), reads=("/provenance",))
+def tool_and_packages_named(case: Case) -> Finding:
+    """The tool's version is on record, so that the call can be repeated."""
+    if not case.observation.provenance.tool_version:
+        return inconclusive("The tool's version is not on record.", at=("/provenance/tool_version",))
+    return passed(
+        "The tool's version is on record.", measured=case.observation.provenance.tool_version, at=("/provenance/tool_version",)
+    )

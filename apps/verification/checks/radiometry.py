@@ -1,0 +1,333 @@
+"""Radiometry: values are physically possible, scaled once, free of fill, and made from the bands that the formula needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from apps.verification.checks.case import (
+    Case,
+    Finding,
+    LayerUnreadableError,
+    failed,
+    inconclusive,
+    not_applicable,
+    number_of,
+    passed,
+)
+from apps.verification.checks.catalogue import check
+from apps.verification.formulas import INDICES, STAND_INS
+from apps.verification.units import dimension, to_si
+
+
+def quantity_of(case: Case) -> str:
+    return case.observation.result.quantity.lower().strip()
+
+
+def statistic_of(case: Case) -> str:
+    """Statistic of the output node; '' where there is none."""
+    node = case.nodes.get(case.output)
+    found = node["params"].get("statistic") if node else None
+    return found.lower() if isinstance(found, str) else ""
+
+
+@check("fraction_in_range", catches=("percent as fraction", "wrong denominator"), reads=("/result/value", "/result/unit"))
+def fraction_in_range(case: Case) -> Finding:
+    """A share lies in [0, 1], in percent in [0, 100]."""
+    if case.kind != "ratio" or case.value is None:
+        return not_applicable("no share")
+    top = {"1": 1.0, "%": 100.0, "percent": 100.0, "fraction": 1.0}.get(case.observation.result.unit)
+    if top is None:
+        return not_applicable("a ratio with a unit")
+    if (
+        case.observation.arguments.get("spec", {})
+        and isinstance(case.arguments.get("spec"), dict)
+        and case.arguments["spec"].get("denominator") == "reference"
+    ):
+        return not_applicable("a ratio to a reference may exceed one")
+    if not -1e-9 <= case.value <= top * (1 + 1e-9):
+        return failed(
+            "A share cannot lie outside the whole; check the denominator, and whether the value is a percentage.",
+            measured=case.value,
+            expected=[0, top],
+            unit=case.observation.result.unit,
+            at=("/result/value", "/result/unit"),
+        )
+    return passed("The share lies in the whole.", measured=case.value, expected=[0, top], at=("/result/value",))
+
+
+@check(
+    "index_in_range",
+    catches=("scale or offset twice or never", "wrong band mapping", "NaN"),
+    limits=("index_bound",),
+    reads=("/result/value", "/result/quantity"),
+)
+def index_in_range(case: Case) -> Finding:
+    """A normalised difference lies in [−1, 1]; only warned of for extremes (reflectance may be negative)."""
+    quantity = quantity_of(case)
+    formula = INDICES.get(quantity)
+    values = [v for v in [case.value] if v is not None]
+    if formula is None or not formula.bounded or case.kind not in ("statistic", "series"):
+        return not_applicable("no normalised difference")
+    if any(n["op"] == "raster.product.difference" for n in case.nodes.values()):
+        return not_applicable("a difference of an index")
+    values += [v for v in (number_of(i.get("value")) for i in case.items()) if v is not None]
+    if not values:
+        return not_applicable("no value")
+    if case.observation.result.unit not in ("1", ""):
+        return not_applicable("another unit")
+    worst = max(values, key=abs)
+    bound = case.limits.index_bound
+    statistic = statistic_of(case)
+    if abs(worst) > bound + 1e-6:
+        return failed(
+            f"{quantity.upper()} lies in ±{bound:g} for reflectances that are not negative; check scale, offset and fill.",
+            measured=worst,
+            expected=[-bound, bound],
+            at=("/result/value",),
+            severity="warn" if statistic in ("min", "max", "std", "sum") else None,
+        )
+    return passed("The index lies in its range.", measured=worst, expected=[-bound, bound], at=("/result/value",))
+
+
+@check(
+    "temperature_plausible",
+    catches=("wrong unit", "scale or offset twice or never"),
+    limits=("kelvin_range",),
+    reads=("/result/value", "/result/unit"),
+)
+def temperature_plausible(case: Case) -> Finding:
+    """A temperature in its stated unit is one that the Earth's surface or clouds can have."""
+    if case.value is None or dimension(case.observation.result.unit) != "temperature" or case.kind not in ("statistic", "series"):
+        return not_applicable("no temperature")
+    if statistic_of(case) in ("std", "sum") or any(n["op"] == "raster.product.difference" for n in case.nodes.values()):
+        return not_applicable("no absolute temperature")
+    kelvin = to_si(case.value, case.observation.result.unit)
+    low, high = case.limits.kelvin_range
+    if kelvin is None or not low <= kelvin <= high:
+        return failed(
+            "No surface has this temperature; check the unit (K or °C), the scale and the fill.",
+            measured=case.value,
+            expected=[low, high],
+            unit=case.observation.result.unit,
+            at=("/result/value", "/result/unit"),
+        )
+    return passed("The temperature is possible.", measured=kelvin, expected=[low, high], unit="K", at=("/result/value",))
+
+
+@check(
+    "reflectance_scaled",
+    catches=("scale or offset twice or never",),
+    limits=("reflectance_range", "decibel_range"),
+    reads=("/result/value", "/result/unit"),
+)
+def reflectance_scaled(case: Case) -> Finding:
+    """A value in reflectance or decibels has the size of one: neither stored numbers, nor scaled twice."""
+    found = dimension(case.observation.result.unit)
+    if case.value is None or case.kind not in ("statistic", "series") or found not in ("reflectance", "decibel"):
+        return not_applicable("neither reflectance nor decibels")
+    low, high = case.limits.reflectance_range if found == "reflectance" else case.limits.decibel_range
+    if statistic_of(case) in ("sum", "std"):
+        return not_applicable("no level")
+    if not low <= case.value <= high:
+        return failed(
+            f"Outside what {found} can be; the scale was not applied, or twice.",
+            measured=case.value,
+            expected=[low, high],
+            unit=case.observation.result.unit,
+            at=("/result/value", "/result/unit"),
+        )
+    return passed("The value has the size of its unit.", measured=case.value, expected=[low, high], at=("/result/value",))
+
+
+@check("input_bands_as_scene", catches=("wrong band mapping", "stale artifact"), reads=("/inputs",))
+def input_bands_as_scene(case: Case) -> Finding:
+    """Bands on the inputs' record have the role that the scene gives that band."""
+    compared = 0
+    for k, ref in enumerate(case.observation.inputs):
+        scene = case.scene_of(ref)
+        if scene is None:
+            continue
+        roles = {b.index: b.role for b in scene.bands}
+        for j, band in enumerate(ref.bands):
+            if band.role in ("", "unknown"):
+                continue
+            compared += 1
+            if roles.get(band.index) != band.role:
+                return failed(
+                    "A band was read under a role that it does not have.",
+                    measured={"band": band.index, "role": band.role},
+                    expected={"band": band.index, "role": roles.get(band.index)},
+                    at=(f"/inputs/{k}/bands/{j}",),
+                )
+    if not compared:
+        return not_applicable("no bands on the inputs' record")
+    return passed("Bands have the scene's roles.", measured=compared, unit="bands", at=("/inputs",))
+
+
+def mapping_entries(case: Case) -> list[tuple[str, str, str, int]]:
+    """(pointer, scene id or '', role, band index) of evidence.source.band_mapping, whichever way it is nested."""
+    out: list[tuple[str, str, str, int]] = []
+
+    def walk(value: Any, path: tuple[str, ...], scene: str) -> None:
+        if isinstance(value, dict):
+            named = value.get("scene") or value.get("scene_id")
+            here = named if isinstance(named, str) else scene
+            index = value.get("index", value.get("band"))
+            if isinstance(value.get("role"), str) and isinstance(index, int):
+                out.append(
+                    (
+                        "/".join(("/evidence/source/band_mapping", *path)),
+                        here,
+                        value["role"],
+                        index,
+                    )
+                )
+                return
+            for key, inner in value.items():
+                if isinstance(inner, int) and not isinstance(inner, bool):
+                    out.append(("/".join(("/evidence/source/band_mapping", *path, key)), here, key, inner))
+                else:
+                    walk(inner, (*path, key), key if key in case.scenes else here)
+        elif isinstance(value, list):
+            for i, inner in enumerate(value):
+                walk(inner, (*path, str(i)), scene)
+
+    walk(case.evidence("source", "band_mapping"), (), "")
+    return out
+
+
+def _index_nodes(case: Case) -> list[tuple[str, frozenset[str]]]:
+    out = []
+    for name, node in case.nodes.items():
+        index = node["params"].get("index")
+        if isinstance(index, str) and index.lower() in INDICES:
+            out.append((name, INDICES[index.lower()].roles))
+    return out
+
+
+@check("band_roles_as_formula", catches=("wrong band mapping",), reads=("/evidence/source/band_mapping",))
+def band_roles_as_formula(case: Case) -> Finding:
+    """Each role of the formula was read from the band that has this role in the scene, not by position."""
+    entries = mapping_entries(case)
+    needed = frozenset().union(*(roles for _, roles in _index_nodes(case))) if _index_nodes(case) else frozenset()
+    if case.observation.tool != "execute" or not (entries or needed):
+        return not_applicable("no formula over bands")
+    if needed and not entries:
+        return inconclusive("The tool does not say which band it took for which role.", at=("/evidence/source/band_mapping",))
+    for pointer, scene_id, role, index in entries:
+        scene = case.scenes.get(scene_id) or (case.used_scenes[0] if len(case.used_scenes) == 1 else None)
+        if scene is None:
+            continue
+        band = next((b for b in scene.bands if b.index == index), None)
+        if band is None:
+            return failed(
+                "The mapping names a band that the scene does not have.",
+                measured=index,
+                expected=[b.index for b in scene.bands],
+                at=(pointer,),
+            )
+        if (
+            role in {b.role for b in scene.bands} | {"red", "green", "blue", "nir"}
+            and band.role != role
+            and band.role not in STAND_INS.get(role, ())
+        ):
+            truth = [b.index for b in scene.bands if b.role == role]
+            return failed(
+                f"Band {index} was used as {role}, but its role is {band.role}.", measured=index, expected=truth, at=(pointer,)
+            )
+    mapped = {role for _, _, role, _ in entries}
+    if needed and not needed <= mapped:
+        return inconclusive(
+            f"The mapping leaves out {', '.join(sorted(needed - mapped))}.",
+            at=("/evidence/source/band_mapping",),
+            severity="warn",
+        )
+    return passed(
+        "Every role was read from its band.", measured={r: i for _, _, r, i in entries}, at=("/evidence/source/band_mapping",)
+    )
+
+
+@check("no_band_twice", catches=("wrong pairing or band",), reads=("/evidence/source/band_mapping",))
+def no_band_twice(case: Case) -> Finding:
+    """No band of one scene stands for two roles of a formula (an index of a band with itself is 0)."""
+    entries = mapping_entries(case)
+    if not entries:
+        return not_applicable("no band mapping")
+    seen: dict[tuple[str, str, int], str] = {}
+    for pointer, scene, role, index in entries:
+        key = (pointer.rsplit("/", 1)[0], scene, index)
+        if key in seen and seen[key] != role:
+            return failed(
+                f"Band {index} stands for {seen[key]} and for {role}.", measured=index, expected="one role a band", at=(pointer,)
+            )
+        seen[key] = role
+    return passed("Each role has a band of its own.", measured=len(entries), at=("/evidence/source/band_mapping",))
+
+
+def valid_pixels(case: Case) -> tuple[str, float] | None:
+    """(pointer, valid-pixel count) of the evidence."""
+    for path in (("intermediate", "valid_px"), ("intermediate", "n_valid")):
+        found = case.evidence_number(*path)
+        if found is not None:
+            return "/evidence/" + "/".join(path), found
+    return None
+
+
+@check(
+    "fill_not_counted",
+    catches=("fill counted as data", "NaN"),
+    limits=("valid_px_tolerance",),
+    reads=("/evidence/intermediate/valid_px",),
+)
+def fill_not_counted(case: Case) -> Finding:
+    """No more pixels were counted as valid than the scene has after its declared and suspected fill."""
+    found = valid_pixels(case)
+    scenes = case.used_scenes or [case.scenes[i.scene_id] for p in case.parents for i in p.inputs if i.scene_id in case.scenes]
+    if found is None or len(scenes) != 1 or scenes[0].valid_share is None:
+        return not_applicable("no single scene with a known share of valid pixels")
+    scene = scenes[0]
+    total = scene.grid.width * scene.grid.height
+    most = total * (float(scene.valid_share or 0) + case.limits.valid_px_tolerance) + 1
+    if found[1] > most:
+        return failed(
+            f"{found[1]:.0f} pixels were counted as valid, the scene has {total * float(scene.valid_share or 0):.0f}: fill was "
+            "taken for data. Apply the scene's nodata and fill rules.",
+            measured=found[1],
+            expected=round(most),
+            unit="px",
+            at=(found[0],),
+        )
+    return passed("Fill is out of the count.", measured=found[1], expected=round(most), unit="px", at=(found[0],))
+
+
+@check(
+    "no_fill_value_in_raster",
+    catches=("fill counted as data", "scale or offset twice or never"),
+    limits=("max_layer_px",),
+    reads=("/result/layers",),
+)
+def no_fill_value_in_raster(case: Case) -> Finding:
+    """Valid pixels of a result raster are finite, and none is the scene's nodata value itself."""
+    ref = case.layer("raster")
+    if ref is None or not case.is_small(ref):
+        return not_applicable("no raster that can be read whole")
+    try:
+        raster = case.raster(ref)
+    except LayerUnreadableError:
+        return not_applicable("the raster cannot be read")
+    values = raster.data[raster.valid]
+    bad = int((~np.isfinite(values)).sum())
+    nodata = {b.nodata for s in case.used_scenes for b in s.bands if b.nodata is not None and abs(b.nodata) > 1}
+    for fill in nodata:
+        bad += int((values == fill).sum())
+    if bad:
+        return failed(
+            f"{bad} pixels of the result are NaN or the nodata value, yet count as valid.",
+            measured=bad,
+            expected=0,
+            unit="px",
+            at=("/result/layers",),
+        )
+    return passed("No fill among the valid pixels.", measured=int(values.size), unit="px", at=("/result/layers",))

@@ -1,0 +1,140 @@
+"""Features of an observation, for the calibrated verifier: few, bounded, each with a direction and words for a person."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.core.evidence.decision import CheckResult, PriorView
+from apps.core.evidence.observation import REQUIRED_EVIDENCE
+from apps.verification.checks.case import Case, number_of
+from apps.verification.support import support_agreement
+
+# Checks that compare the call with the question's words, scenes, dates and region.
+QUESTION_CHECKS = frozenset(
+    {
+        "contract.threshold_as_asked",
+        "contract.index_as_asked",
+        "contract.statistic_as_asked",
+        "contract.region_as_asked",
+        "contract.dates_as_asked",
+        "contract.metric_as_asked",
+        "contract.target_as_asked",
+        "contract.arguments_passed_as_asked",
+        "contract.scenes_as_asked",
+    }
+)
+# How much each passed recomputation is worth as independent support.
+SUPPORT: dict[str, float] = {
+    "consistency.value_matches_source": 1.0,
+    "consistency.mask_matches_source": 1.0,
+    "consistency.raster_matches_source": 0.9,
+    "consistency.area_recomputes": 0.6,
+    "consistency.statistic_recomputes": 0.6,
+    "consistency.share_recomputes": 0.6,
+    "consistency.distance_recomputes": 0.6,
+    "consistency.count_equals_kept": 0.55,
+    "consistency.series_recomputes": 0.4,
+    "consistency.trend_recomputes": 0.4,
+    "consistency.ratio_recomputes": 0.35,
+    "consistency.boolean_follows": 0.35,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """``direction``: +1 where more of it speaks for the observation. ``phrase`` holds one ``{}`` for the value."""
+
+    direction: int
+    phrase: str
+
+    def words(self, value: float) -> str:
+        return self.phrase.format(f"{value:.2f}")
+
+
+FEATURES: dict[str, Feature] = {
+    "support": Feature(1, "independent recomputation, {} of 1"),
+    "look_agreement": Feature(1, "agreement with a second look at the pixels, {}"),
+    "question_agreement": Feature(1, "share of question checks that pass, {}"),
+    "evidence_share": Feature(1, "share of the required evidence that is there, {}"),
+    "valid_share": Feature(1, "share of valid pixels, {}"),
+    "warnings": Feature(-1, "{} warnings of the rules"),
+    "open_checks": Feature(-1, "{} checks without an answer"),
+    "score_level": Feature(1, "median detection score above the threshold, {}"),
+    "score_doubt": Feature(-1, "share of detections close to the threshold, {}"),
+    "candidate_loss": Feature(-1, "share of candidates that were dropped, {}"),
+    "separation": Feature(1, "contrast of the mask against what is outside, {} standard deviations"),
+    "near_threshold": Feature(-1, "share of pixels close to the threshold, {}"),
+    "series_complete": Feature(1, "share of the series that is there, {}"),
+    "degenerate": Feature(-1, "degenerate result (nothing or everything), {}"),
+    "partial": Feature(-1, "partial status, {}"),
+    "support_agreement": Feature(1, "agreement with supporting observations, {}"),
+    "support_conflict": Feature(-1, "conflict with supporting observations, {}"),
+    "prior_logit": Feature(1, "log-odds of past success of this configuration, {}"),
+}
+
+
+def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, float], prior: PriorView | None) -> dict[str, float]:
+    """Features by name; what cannot be known is absent, not zero."""
+    obs = case.observation
+    out: dict[str, float] = {}
+    by_name = {c.check: c for c in checks}
+    out["support"] = max(
+        (worth for name, worth in SUPPORT.items() if name in by_name and by_name[name].outcome == "passed"), default=0.0
+    )
+    asked = [c for c in checks if c.check in QUESTION_CHECKS and c.outcome in ("passed", "failed", "inconclusive")]
+    if asked:
+        out["question_agreement"] = sum(c.outcome == "passed" for c in asked) / len(asked)
+    out["warnings"] = float(min(4, sum(c.severity == "warn" and c.outcome == "failed" for c in checks)))
+    out["open_checks"] = float(min(6, sum(c.outcome in ("inconclusive", "errored") for c in checks)))
+    out["evidence_share"] = _evidence_share(case)
+    for name in ("look_agreement", "valid_share", "separation", "near_threshold", "series_complete"):
+        if name in scores and math.isfinite(scores[name]):
+            out[name] = float(scores[name])
+    out["degenerate"] = (
+        float(by_name["plausibility.not_degenerate"].outcome == "failed") if "plausibility.not_degenerate" in by_name else 0.0
+    )
+    out["partial"] = float(obs.status.state == "partial")
+    raw_scores = [s for s in (number_of(v) for v in _list(case.evidence("intermediate", "scores"))) if s is not None]
+    if raw_scores:
+        threshold = _score_threshold(case)
+        out["score_level"] = float(np.clip((np.median(raw_scores) - threshold) / max(1 - threshold, 1e-6), 0, 1))
+        out["score_doubt"] = float(np.mean([s < threshold + 0.1 for s in raw_scores]))
+    candidates, kept = case.evidence_number("intermediate", "candidates"), case.evidence_number("intermediate", "kept")
+    if candidates and kept is not None and 0 <= kept <= candidates and obs.tool == "perceive":
+        out["candidate_loss"] = 1 - kept / candidates
+    agreement = support_agreement(case)
+    if agreement is not None:
+        out["support_agreement"] = agreement
+        out["support_conflict"] = 1 - agreement
+    if prior is not None:
+        r = min(max(prior.r_hat, 0.01), 0.99)
+        # a thin cell says little: its log-odds shrink with n / (n + 4)
+        out["prior_logit"] = math.log(r / (1 - r)) * (prior.n / (prior.n + 4.0))
+    return out
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _score_threshold(case: Case) -> float:
+    for path in (("thresholds", "score"), ("thresholds", "score_threshold")):
+        found = case.evidence_number("source", *path)
+        if found is not None and 0 <= found < 1:
+            return found
+    return 0.25
+
+
+def _evidence_share(case: Case) -> float:
+    wanted = REQUIRED_EVIDENCE[case.observation.tool]
+    there = total = 0
+    for part, keys in wanted.items():
+        held = getattr(case.observation.evidence, part)
+        for key in keys:
+            total += 1
+            there += any(k in held for k in ((key,) if isinstance(key, str) else key))
+    return there / total if total else 1.0

@@ -1,0 +1,292 @@
+"""An independent second look: recomputes products from the source's pixels with code of its own, whole or in sampled windows.
+
+Nothing here is shared with the tools. What it cannot follow (an operator it does not know, grids that differ) it says:
+``CannotLookError``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from shapely.geometry import shape
+
+from apps.core.geo.grid import Grid, transformer
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import Window
+from apps.verification.checks.case import Case, number_of
+from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
+
+OPS: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+class CannotLookError(Exception):
+    """The second look cannot follow this call; the reason is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One recomputed plane: float64 (rows, columns), masks as 0 and 1, and where it means something."""
+
+    data: NDArray[np.float64]
+    valid: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure from a second look. ``is_exact``: over all pixels; else from windows, with a standard error."""
+
+    value: float
+    is_exact: bool
+    error: float
+    n_valid: int
+    spread: float
+    minimum: float
+    maximum: float
+
+
+def scene_of_node(case: Case, node_id: str) -> SceneInfo:
+    """The one scene that a node is made from, or the first of several on the same grid. CannotLookError otherwise."""
+    found = []
+    for name in case.upstream(node_id):
+        node = case.nodes[name]
+        if node["op"].startswith("asset."):
+            scene = case.scenes.get(str(node["params"].get("scene")))
+            if scene is None:
+                raise CannotLookError("a scene of the call is not one of the question")
+            found.append(scene)
+    if not found:
+        raise CannotLookError("the node is made from no scene")
+    first = found[0].grid
+    if any(not same_grid(first, s.grid) for s in found[1:]):
+        raise CannotLookError("its scenes lie on different grids")
+    return found[0]
+
+
+def same_grid(one: Grid, other: Grid) -> bool:
+    return one.shape == other.shape and one.crs == other.crs and np.allclose(one.transform, other.transform, rtol=1e-9, atol=1e-9)
+
+
+def look_windows(case: Case, grid: Grid) -> tuple[list[Window], bool]:
+    """(windows, whole): the whole scene as one window where it is small, else windows spread over it by a fixed pattern."""
+    if grid.width * grid.height <= case.limits.full_look_px:
+        return [(0, 0, grid.width, grid.height)], True
+    side, n = case.limits.look_window_px, case.limits.look_windows
+    out = []
+    for i in range(n):
+        # a low-discrepancy pattern (golden ratio), the same every time
+        fx, fy = (0.5 + i * 0.7548776662466927) % 1, (0.5 + i * 0.5698402909980532) % 1
+        out.append(
+            (
+                int(fx * max(0, grid.width - side)),
+                int(fy * max(0, grid.height - side)),
+                min(side, grid.width),
+                min(side, grid.height),
+            )
+        )
+    return out, False
+
+
+class Look:
+    """Evaluates nodes of the case's graph, or a perceive method, on windows of the source."""
+
+    def __init__(self, case: Case):
+        self.case = case
+        self._planes: dict[Any, Plane] = {}
+
+    # --- bands ----------------------------------------------------------------------------------------------------------
+    def bands(self, scene: SceneInfo, roles: tuple[str, ...], window: Window) -> dict[str, Plane]:
+        """Physical values by role. CannotLookError where the scene lacks a role or no reader is at hand."""
+        chosen: dict[str, int] = {}
+        for role in roles:
+            at = [b.index for r in (role, *STAND_INS.get(role, ())) for b in scene.bands if b.role == role or b.role == r]
+            if not at:
+                raise CannotLookError(f"the scene has no band {role}")
+            chosen[role] = at[0]
+        key = (scene.scene_id, tuple(sorted(set(chosen.values()))), window)
+        held = self.case.kept(f"bands:{key}", lambda: self._read(scene, key[1], window))
+        return {role: Plane(held.data[key[1].index(i)], held.valid[key[1].index(i)]) for role, i in chosen.items()}
+
+    def _read(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
+        reader = self.case.open(scene.scene_id)
+        if reader is None:
+            raise CannotLookError("the source's pixels are not at hand")
+        raw = reader.read(indices, window, physical=False)
+        info = {b.index: b for b in scene.bands}
+        # scale and offset are applied here, once, from the scene's own record
+        planes = np.stack([raw.data[k].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)])
+        return Plane(planes, raw.valid)
+
+    # --- nodes ----------------------------------------------------------------------------------------------------------
+    def node(self, node_id: str, window: Window) -> Plane:
+        """The plane of a product node. CannotLookError for what it cannot follow."""
+        key = (node_id, window)
+        if key not in self._planes:
+            self._planes[key] = self._node(node_id, window)
+        return self._planes[key]
+
+    def _node(self, node_id: str, window: Window) -> Plane:
+        node = self.case.nodes.get(node_id)
+        if node is None:
+            raise CannotLookError(f"the graph has no node {node_id}")
+        op, params, inputs = node["op"], node["params"], node["inputs"]
+        if op == "raster.product.index":
+            return self.index(scene_of_node(self.case, node_id), str(params.get("index")).lower(), window)
+        if op == "raster.product.band":
+            role = str(params.get("role") or params.get("band") or "")
+            return self.bands(scene_of_node(self.case, node_id), (role,), window)[role]
+        if op in ("raster.product.normalized_difference", "raster.product.ratio"):
+            one, other = self._pair(node_id, window)
+            both = one.valid & other.valid
+            data = (difference if op.endswith("normalized_difference") else ratio)(one.data, other.data)
+            return Plane(data, both & np.isfinite(data))
+        if op == "raster.product.difference" and len(inputs) == 2:
+            if params.get("resample"):
+                raise CannotLookError("the scenes were resampled")
+            scene_of_node(self.case, node_id)
+            before, after = self.node(inputs[0], window), self.node(inputs[1], window)
+            return Plane(after.data - before.data, after.valid & before.valid)
+        if op == "raster.product.threshold" and len(inputs) == 1 and params.get("op") in OPS:
+            value = number_of(params.get("value"))
+            if value is None:
+                raise CannotLookError("the threshold is not a number")
+            plane = self.node(inputs[0], window)
+            with np.errstate(invalid="ignore"):
+                return Plane(OPS[str(params["op"])](plane.data, value).astype(np.float64), plane.valid)
+        raise CannotLookError(f"the second look does not follow {op}")
+
+    def _pair(self, node_id: str, window: Window) -> tuple[Plane, Plane]:
+        node = self.case.nodes[node_id]
+        inputs, params = node["inputs"], node["params"]
+        if len(inputs) == 2:
+            return self.node(inputs[0], window), self.node(inputs[1], window)
+        for a, b in (("a", "b"), ("first", "second"), ("positive", "negative"), ("numerator", "denominator")):
+            if isinstance(params.get(a), str) and isinstance(params.get(b), str):
+                got = self.bands(scene_of_node(self.case, node_id), (params[a], params[b]), window)
+                return got[params[a]], got[params[b]]
+        raise CannotLookError("the pair of bands is not named")
+
+    def index(self, scene: SceneInfo, name: str, window: Window) -> Plane:
+        """An index by the verifier's own table; pixels where it is undefined are invalid."""
+        formula = INDICES.get(name)
+        if formula is None:
+            raise CannotLookError(f"the second look has no formula of {name!r}")
+        got = self.bands(scene, tuple(sorted(formula.roles)), window)
+        data = formula.compute({role: plane.data for role, plane in got.items()})
+        valid = np.logical_and.reduce([plane.valid for plane in got.values()]) & np.isfinite(data)
+        return Plane(data, valid)
+
+    # --- region ---------------------------------------------------------------------------------------------------------
+    def region(self, grid: Grid, window: Window) -> NDArray[np.bool_] | None:
+        """True where a pixel's centre lies inside the region; None without one."""
+        if self.case.region is None:
+            return None
+        key = f"region:{window}:{hash(grid)}"
+        found: NDArray[np.bool_] = self.case.kept(key, lambda: self._region(grid, window))
+        return found
+
+    def _region(self, grid: Grid, window: Window) -> NDArray[np.bool_]:
+        assert self.case.region is not None
+        geojson, crs = self.case.region
+        try:
+            polygon = shape(geojson["geometry"] if geojson.get("type") == "Feature" else geojson)
+            if crs != "image":
+                if grid.crs is None:
+                    raise CannotLookError("a region on the map has no place on a scene without CRS")
+                span = max(polygon.bounds[2] - polygon.bounds[0], polygon.bounds[3] - polygon.bounds[1])
+                t = transformer(crs, grid.crs)
+                moved = shapely.transform(
+                    shapely.segmentize(polygon, span / 64) if span > 0 else polygon,
+                    lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])),
+                )
+                a, b, c, d, e, f = grid.transform
+                det = a * e - b * d
+                polygon = shapely.transform(
+                    moved,
+                    lambda p: np.column_stack(
+                        ((e * (p[:, 0] - c) - b * (p[:, 1] - f)) / det, (a * (p[:, 1] - f) - d * (p[:, 0] - c)) / det)
+                    ),
+                )
+        except CannotLookError:
+            raise
+        except Exception as error:
+            raise CannotLookError(f"the region cannot be read ({type(error).__name__})") from error
+        col, row, width, height = window
+        inside = np.zeros((height, width), dtype=bool)
+        left, top, right, bottom = polygon.bounds
+        c0, c1 = max(0, math.floor(left) - col), min(width, math.ceil(right) - col + 1)
+        r0, r1 = max(0, math.floor(top) - row), min(height, math.ceil(bottom) - row + 1)
+        if c1 <= c0 or r1 <= r0:
+            return inside
+        shapely.prepare(polygon)
+        xs, ys = np.meshgrid(np.arange(c0, c1) + col + 0.5, np.arange(r0, r1) + row + 0.5)
+        inside[r0:r1, c0:c1] = shapely.contains_xy(polygon, xs, ys)
+        return inside
+
+    # --- summaries ------------------------------------------------------------------------------------------------------
+    def gather(self, make: Callable[[Window], Plane], grid: Grid) -> tuple[list[NDArray[np.float64]], list[float], bool]:
+        """(valid values by window inside the region, pixels looked at by window, whole) of a plane."""
+        windows, whole = look_windows(self.case, grid)
+        values, seen = [], []
+        for window in windows:
+            plane = make(window)
+            keep = plane.valid
+            region = self.region(grid, window)
+            if region is not None:
+                keep = keep & region
+            values.append(plane.data[keep])
+            seen.append(float(plane.valid.size if region is None else region.sum()))
+        return values, seen, whole
+
+    def statistic(self, node_id: str, name: str) -> Estimate:
+        """mean, median, min, max, std or share (mean of a mask) of a node. CannotLookError for another."""
+        scene = scene_of_node(self.case, node_id)
+        values, _, whole = self.gather(lambda w: self.node(node_id, w), scene.grid)
+        return estimate(values, whole, name)
+
+
+def estimate(values: list[NDArray[np.float64]], whole: bool, name: str) -> Estimate:
+    """A statistic over windows; the error is that of window means. CannotLookError where nothing valid was seen."""
+    joined = np.concatenate(values) if values else np.empty(0)
+    if joined.size == 0:
+        raise CannotLookError("no valid pixel lies where the second look went")
+    how: dict[str, Callable[[Any], Any]] = {
+        "mean": np.mean,
+        "share": np.mean,
+        "median": np.median,
+        "min": np.min,
+        "max": np.max,
+        "std": np.std,
+        "sum": np.sum,
+    }
+    if name not in how:
+        raise CannotLookError(f"the second look does not follow the statistic {name!r}")
+    full = [v for v in values if v.size]
+    error = 0.0
+    if not whole:
+        means = np.array([v.mean() for v in full])
+        error = float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.inf
+    return Estimate(
+        float(how[name](joined)), whole, error, int(joined.size), float(joined.std()), float(joined.min()), float(joined.max())
+    )
+
+
+def look_of(case: Case) -> Look:
+    """The case's one Look; raises CannotLookError where pixels or question are missing."""
+    if case.reader is None or case.question is None:
+        raise CannotLookError("the source's pixels are not at hand")
+    made: Look = case.kept("look", lambda: Look(case))
+    return made

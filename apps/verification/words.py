@@ -1,0 +1,172 @@
+"""What the question's words fix: index, threshold, statistic, metric, unit, dates. Read here apart from the planner.
+
+Everything here is conservative: what is not said plainly is not claimed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+
+from apps.verification.formulas import INDICES
+
+_NUMBER = r"[-−+]?\d+(?:[.,]\d+)?"
+_ABOVE = (
+    r"above|over|greater than|larger than|more than|higher than|exceeds?|exceeding|at least|bigger than|>=|≥|>|"
+    r"not less than|no less than"
+)
+_BELOW = r"below|under|less than|smaller than|lower than|fewer than|at most|<=|≤|<|no more than|not more than"
+_THRESHOLD = re.compile(
+    rf"(?P<op>(?<!\w)(?:{_ABOVE}|{_BELOW}))\s*(?:of\s+|than\s+|or equal to\s+)?(?P<number>{_NUMBER})"
+    r"(?P<unit>\s*(?:%|percent|per cent|°c|degrees|[a-zµ]+[²2]?))?"
+)
+_UNITS = {
+    "ha": "ha",
+    "hectare": "ha",
+    "hectares": "ha",
+    "km2": "km2",
+    "km²": "km2",
+    "m2": "m2",
+    "m²": "m2",
+    "acre": "acre",
+    "acres": "acre",
+    "km": "km",
+    "kilometre": "km",
+    "kilometres": "km",
+    "kilometer": "km",
+    "kilometers": "km",
+    "m": "m",
+    "metre": "m",
+    "metres": "m",
+    "meter": "m",
+    "meters": "m",
+    "%": "%",
+    "percent": "%",
+    "per cent": "%",
+    "k": "K",
+    "kelvin": "K",
+    "celsius": "degC",
+    "°c": "degC",
+    "degrees": "deg",
+    "db": "dB",
+    "sqkm": "km2",
+    "px": "px",
+    "pixels": "px",
+}
+_AREA_WORDS = re.compile(r"square (kilomet(?:re|er)s?|met(?:re|er)s?|miles?|feet)")
+_AREA_UNITS = {"k": "km2", "m": "m2"}
+_STATISTICS = {
+    "mean": r"\b(mean|average|averaged)\b",
+    "median": r"\bmedian\b",
+    "min": r"\b(minimum|lowest|smallest|least)\b",
+    "max": r"\b(maximum|highest|largest|greatest|peak)\b",
+    "std": r"\b(standard deviation|std)\b",
+}
+_MONTHS = {
+    m: i + 1
+    for i, m in enumerate(
+        ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
+    )
+}
+_UNIT_ASKED = re.compile(
+    r"(?:\bin|how many|how much area in|area \(in)\s+(hectares?|ha|acres?|km2|km²|m2|m²|square kilomet(?:re|er)s?|"
+    r"square met(?:re|er)s?|kilomet(?:re|er)s?|met(?:re|er)s?|km|percent|per cent|%)(?![\w])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """``side`` is above or below; ``unit`` '' for a bare number."""
+
+    side: str
+    value: float
+    unit: str
+
+
+def indices_named(text: str) -> set[str]:
+    """Spectral indices that the text names."""
+    return {name for name in INDICES if re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", text)}
+
+
+def thresholds_named(text: str) -> list[Threshold]:
+    """Comparisons with a number, in order."""
+    text = _AREA_WORDS.sub(lambda m: _AREA_UNITS.get(m.group(1)[0], "area"), text)
+    out = []
+    for m in _THRESHOLD.finditer(text):
+        side = "above" if re.fullmatch(_ABOVE, m["op"]) else "below"
+        unit = _UNITS.get((m["unit"] or "").strip(), "")
+        out.append(Threshold(side, float(m["number"].replace("−", "-").replace(",", ".")), unit))
+    return out
+
+
+def statistics_named(text: str) -> set[str]:
+    """Statistics that the text names: mean, median, min, max, std."""
+    return {name for name, pattern in _STATISTICS.items() if re.search(pattern, text)}
+
+
+def unit_named(text: str) -> str:
+    """The unit in which the answer is asked; '' where none is said plainly."""
+    m = _UNIT_ASKED.search(text)
+    if not m:
+        return ""
+    word = m.group(1)
+    if word.startswith("square"):
+        return "km2" if "kilo" in word else "m2"
+    return _UNITS.get(word, "")
+
+
+def metric_named(text: str) -> str:
+    """count, area, ratio, distance or trend; '' where the words fix none."""
+    unit = unit_named(text)
+    if re.search(r"\b(trend|slope|per year)\b", text):
+        return "trend"
+    if re.search(r"\b(share|fraction|proportion|percentage)\b|what percent|how many percent", text) or unit == "%":
+        return "ratio"
+    if re.search(r"\b(how far|distance)\b", text):
+        return "distance"
+    if re.search(r"\b(how much area|what area|what is the area|total area|how large is the area)\b", text) or unit in (
+        "ha",
+        "km2",
+        "m2",
+        "acre",
+    ):
+        return "area"
+    if (
+        re.search(r"\bhow many\b", text)
+        and not unit
+        and not re.search(r"how many (pixels|bands|dates|images|scenes|years|months|days)", text)
+    ):
+        return "count"
+    return ""
+
+
+def days_named(text: str) -> list[date]:
+    """ISO days in the text, in order; what is no day is left out."""
+    out = []
+    for y, m, d in re.findall(r"\b(\d{4})-(\d{2})-(\d{2})\b", text):
+        try:
+            out.append(date(int(y), int(m), int(d)))
+        except ValueError:
+            continue
+    return out
+
+
+def months_named(text: str) -> list[tuple[int | None, int]]:
+    """(year or None, month) for months by name; 'may' counts only beside a year or 'in'."""
+    out: list[tuple[int | None, int]] = []
+    for name, number in _MONTHS.items():
+        for m in re.finditer(rf"\b{name}\b(?:\s+(\d{{4}}))?", text):
+            if (
+                name in ("may", "march")
+                and m.group(1) is None
+                and not re.search(rf"\b(in|of|from|to|and|between)\s+{name}\b", text)
+            ):
+                continue
+            out.append((int(m.group(1)) if m.group(1) else None, number))
+    return out
+
+
+def years_named(text: str) -> set[int]:
+    """Years 1970 to 2099 in the text."""
+    return {int(y) for y in re.findall(r"(?<![\d.\-])((?:19[7-9]|20\d)\d)(?![\d.])", text)}
