@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -13,13 +13,12 @@ from django.conf import settings
 
 from apps.agent.planner.offline import OfflinePlanner
 from apps.agent.policy import AgentPolicy
-from apps.artifacts.store import blob_store
+from apps.artifacts.services import ProjectBlobs
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, ToolBox
 from apps.imagery.layers import ArtifactLayerStore
-from apps.imagery.readers import open_scene
-from apps.imagery.selectors import scene_path
+from apps.imagery.selectors import scene_reader
 from apps.prior.selectors import DatabasePrior
 from apps.runs.models import Run
 from apps.runs.recorder import DatabaseRecorder
@@ -29,9 +28,9 @@ from apps.verification.judge import CalibratedJudge
 VISION_MODES = frozenset({"objects", "scene"})
 
 
-def layers() -> ArtifactLayerStore:
-    """Result layers over the artifact store."""
-    return ArtifactLayerStore(blob_store())
+def layers(project_id: Any = None) -> ArtifactLayerStore:
+    """Result layers over the artifact store; what is put is linked to the project at once."""
+    return ArtifactLayerStore(ProjectBlobs(project_id))
 
 
 @lru_cache(maxsize=1)
@@ -67,29 +66,6 @@ def packages() -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class Readers:
-    """Opens the question's scenes by id, once each; closed with the run."""
-
-    question: Question
-    _open: dict[str, RasterReader] = field(default_factory=dict)
-
-    def __call__(self, scene_id: str) -> RasterReader:
-        """KeyError for a scene that is not of the question."""
-        held = self._open.get(scene_id)
-        if held is None:
-            info = next((s for s in self.question.scenes if s.scene_id == scene_id), None)
-            if info is None:
-                raise KeyError(f"the question has no scene {scene_id}")
-            held = self._open[scene_id] = open_scene(info, scene_path(info.scene_id))
-        return held
-
-    def close(self) -> None:
-        for reader in self._open.values():
-            reader.close()
-        self._open.clear()
-
-
-@dataclass(slots=True)
 class Parts:
     """What the loop needs for one run."""
 
@@ -100,10 +76,6 @@ class Parts:
     loop_policy: AgentPolicy
     seed: int
     revision: str
-    readers: Readers
-
-    def close(self) -> None:
-        self.readers.close()
 
 
 def prior_source() -> PriorSource:
@@ -111,33 +83,29 @@ def prior_source() -> PriorSource:
 
 
 def parts_for(run: Run) -> Parts:
-    """Everything for one run; close it afterwards."""
+    """Everything for one run."""
     from apps.tools.toolbox import LocalToolBox
 
     question = Question.model_validate(run.question)
-    readers = Readers(question)
-    store: LayerStore = layers()
+    store: LayerStore = layers(run.project_id)
     seed = run.pk.int & 0x7FFF_FFFF
-    # the judge reads pixels by readers of its own: it never shares the tool's
-    judge = CalibratedJudge(prior_source(), store, reader=lambda scene_id: _own_reader(question, scene_id))
-    toolbox = LocalToolBox(reader=readers, layers=store, seed=seed, revision=revision(), packages=packages())
     return Parts(
         planner=planner(),
-        toolbox=toolbox,
-        judge=judge,
+        toolbox=LocalToolBox(open_scene=scene_reader, layers=store, seed=seed, revision=revision()),
+        judge=judge_for(question, store, prior_source(), scene_reader),
         recorder=DatabaseRecorder(str(run.pk)),
         loop_policy=AgentPolicy(),
         seed=seed,
         revision=revision(),
-        readers=readers,
     )
 
 
-def _own_reader(question: Question, scene_id: str) -> RasterReader:
-    info = next((s for s in question.scenes if s.scene_id == scene_id), None)
-    if info is None:
-        raise KeyError(f"the question has no scene {scene_id}")
-    return open_scene(info, scene_path(scene_id))
+def judge_for(
+    question: Question, store: LayerStore, prior: PriorSource | None, open_scene: Callable[[SceneInfo], RasterReader]
+) -> CalibratedJudge:
+    """The judge of one question's observations. It opens the pixels itself and never shares a reader with a tool."""
+    scenes = {s.scene_id: s for s in question.scenes}
+    return CalibratedJudge(prior, store, reader=lambda scene_id: open_scene(scenes[scene_id]))
 
 
 def planner() -> Planner:

@@ -1,4 +1,4 @@
-"""How a result reads to a person: number, unit and denominator, with sensible digits. The exact value stays in the observation."""
+"""How a result reads to a person: number, unit, denominator, sensible digits. The exact value stays in the observation."""
 
 from __future__ import annotations
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import shapely
 from django.templatetags.static import static
 from django.urls import reverse
+from numpy.typing import NDArray
 from pyproj import CRS
 from shapely.geometry import mapping, shape
 
@@ -138,28 +139,30 @@ def features_for_map(layers: LayerStore, ref: LayerRef, scenes: Sequence[SceneIn
     total = len(features)
     features = sorted(features, key=lambda f: -float(f.get("properties", {}).get("score") or 0))[:limit]
     scene = next((s for s in scenes if s.scene_id == ref.source_scene_id), scenes[0] if len(scenes) == 1 else None)
+    to_map = _to_map(ref, scene)
     out = []
     for i, feature in enumerate(features):
-        geometry = shape(feature["geometry"])
-        if ref.crs == "image" and scene is not None and scene.grid.is_georeferenced:
-            grid = scene.grid
-            a, b, c, d, e, f = grid.transform
-            geometry = shapely.transform(
-                geometry, lambda p: np.column_stack(grid.lonlat(a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f))
-            )
-        elif ref.crs not in ("image", "EPSG:4326"):
-            to = transformer(ref.crs, "EPSG:4326")
-            geometry = shapely.transform(geometry, lambda p: np.column_stack(to.transform(p[:, 0], p[:, 1])))
+        geometry = shapely.transform(shape(feature["geometry"]), to_map)
         given = feature.get("properties", {})
         score = given.get("score")
-        title = " ".join(
-            filter(
-                None,
-                [str(given.get("class") or given.get("label") or ref.label), f"{score:.2f}" if isinstance(score, float) else ""],
-            )
-        )
+        name = str(given.get("class") or given.get("label") or ref.label)
+        title = " ".join(filter(None, [name, f"{score:.2f}" if isinstance(score, float) else ""]))
         out.append({"type": "Feature", "id": i, "geometry": mapping(geometry), "properties": given | {"title": title}})
     return {"type": "FeatureCollection", "total": total, "features": out}
+
+
+def _to_map(ref: LayerRef, scene: SceneInfo | None) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """From the layer's coordinates, (n, 2), to the map's."""
+    if ref.crs == "image":
+        if scene is None or not scene.grid.is_georeferenced:
+            return lambda points: points
+        grid = scene.grid
+        a, b, c, d, e, f = grid.transform
+        return lambda p: np.column_stack(grid.lonlat(a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f))
+    if ref.crs == "EPSG:4326":
+        return lambda points: points
+    to = transformer(ref.crs, "EPSG:4326")
+    return lambda p: np.column_stack(to.transform(p[:, 0], p[:, 1]))
 
 
 def _template(path: str) -> str:

@@ -66,6 +66,9 @@ class RunEvent(models.Model):
             CheckConstraint(condition=Q(seq__gte=1), name="runs_event_seq_from_one"),
         ]
 
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.seq} {self.type}"
+
 
 class ObservationRow(models.Model):
     """Columns promoted from the events of one observation, for lists, queues and statistics."""
@@ -94,3 +97,6 @@ class ObservationRow(models.Model):
         ordering = ["run_id", "recorded_at"]
         constraints = [UniqueConstraint(fields=["run", "call_key"], name="runs_observation_call_once")]
         indexes = [models.Index(fields=["decision", "verdict"]), models.Index(fields=["task_type", "tool", "fine"])]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.fine} of step {self.step}"

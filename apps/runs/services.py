@@ -295,11 +295,9 @@ def run_execute_now(*, run_id: Any) -> bool:
                         at=timezone.now(),
                         code="TOOL_FAILED",
                         error_id=error_id,
-                        message="The run stopped by a fault of ours; nothing was accepted by it. Ask again; if it recurs, quote the id.",
+                        message="A fault of ours stopped the run; it accepted nothing. Ask again; if it recurs, quote the id.",
                     ),
                 )
-            finally:
-                parts.close()
             # what came in while we worked is due as well; only the cause that was served is taken off
             Run.objects.filter(pk=run_id, pending_cause=cause).update(pending_cause="")
             if not Run.objects.filter(pk=run_id).exclude(pending_cause="").exists():

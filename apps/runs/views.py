@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, can
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
@@ -32,6 +33,11 @@ STATUS_WORDS = {
     "failed": "Failed",
     "cancelled": "Cancelled",
 }
+
+
+def person(request: HttpRequest) -> User:
+    """The signed-in person; views that use it are behind ``login_required``."""
+    return cast(User, request.user)
 
 
 def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
@@ -88,8 +94,8 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
             {"s": s, "title": scene_title(s), "detail": scene_detail(s)}
             for s in (state.question.scenes if state.question else ())
         ],
-        "may_review": can(request.user, run.project, "verdict"),
-        "may_ask": can(request.user, run.project, "ask"),
+        "may_review": can(person(request), run.project, "verdict"),
+        "may_ask": can(person(request), run.project, "ask"),
         "reasons": VERDICT_REASONS,
         "chart": run_chart(state),
         "live_url": f"/ws/runs/{run.pk}/",
@@ -106,13 +112,13 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
 @login_required
 @require_GET
 def run_list(request: HttpRequest) -> HttpResponse:
-    return render(request, "runs/list.html", {"runs": selectors.run_list_for_user(request.user, limit=100)})
+    return render(request, "runs/list.html", {"runs": selectors.run_list_for_user(person(request), limit=100)})
 
 
 @login_required
 @require_GET
 def run_page(request: HttpRequest, run_id: Any) -> HttpResponse:
-    run = selectors.access_run_by_id(request.user, run_id)
+    run = selectors.access_run_by_id(person(request), run_id)
     state = selectors.run_state(run.pk)
     if state.question is None:
         from apps.core.evidence.plan import Question
@@ -128,7 +134,7 @@ def _unchanged(request: HttpRequest, seq: int, run: Run) -> bool:
 @login_required
 @require_GET
 def run_rail(request: HttpRequest, run_id: Any) -> HttpResponse:
-    run = selectors.access_run_by_id(request.user, run_id)
+    run = selectors.access_run_by_id(person(request), run_id)
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
     return render(request, "runs/rail.html", _context(request, run, selectors.run_state(run.pk)))
@@ -137,7 +143,7 @@ def run_rail(request: HttpRequest, run_id: Any) -> HttpResponse:
 @login_required
 @require_GET
 def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
-    run = selectors.access_run_by_id(request.user, run_id)
+    run = selectors.access_run_by_id(person(request), run_id)
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
     state = selectors.run_state(run.pk)
@@ -146,16 +152,16 @@ def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
 
 def _question_from_post(request: HttpRequest) -> dict[str, Any]:
     post = request.POST
-    project = access_project_by_id(request.user, post.get("project", ""), "ask")
-    scenes = scenes_for_ask(request.user, project, post.getlist("scene"))
+    project = access_project_by_id(person(request), post.get("project", ""), "ask")
+    scenes = scenes_for_ask(person(request), project, post.getlist("scene"))
     region_text = post.get("region", "").strip()
     is_image_space = bool(scenes) and not all(s.scene_info.grid.is_georeferenced for s in scenes)
     region: dict[str, Any] | None = None
     if region_text:
         region = _pixel_region(region_text) if is_image_space else region_from_text(region_text)
-    form = {k[5:]: v for k, v in post.items() if k.startswith("form-") and v.strip()} or None
+    form = {k[5:]: v for k, v in post.items() if k.startswith("form-") and isinstance(v, str) and v.strip()} or None
     return {
-        "user": request.user,
+        "user": person(request),
         "project": project,
         "text": post.get("question", ""),
         "scenes": scenes,
@@ -210,8 +216,8 @@ def run_plan(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def run_cancel(request: HttpRequest, run_id: Any) -> HttpResponse:
-    run = selectors.access_run_by_id(request.user, run_id, "ask")
-    services.run_cancel(user=request.user, run=run)
+    run = selectors.access_run_by_id(person(request), run_id, "ask")
+    services.run_cancel(user=person(request), run=run)
     if request.headers.get("HX-Request"):
         return HttpResponse(
             status=204, headers={"HX-Trigger": json.dumps({"rsure:changed": {}, "toast": {"text": "Run cancelled"}})}
@@ -223,7 +229,7 @@ def run_cancel(request: HttpRequest, run_id: Any) -> HttpResponse:
 @require_GET
 def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
     """A vector layer of the run for its map: lon/lat where the scenes have a CRS, pixels otherwise."""
-    run = selectors.access_run_by_id(request.user, run_id)
+    run = selectors.access_run_by_id(person(request), run_id)
     state = selectors.run_state(run.pk)
     found = next(
         (
@@ -237,7 +243,7 @@ def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
     if found is None:
         raise NotFoundError("layer")
     held, ref = found
-    features = features_for_map(layers(), ref, state.question.scenes if state.question else (), limit=5000)
+    features = features_for_map(layers(run.project_id), ref, state.question.scenes if state.question else (), limit=5000)
     for feature in features["features"]:
         feature["properties"].setdefault("href", reverse("observation", args=[held.id]))
     response = JsonResponse(features)
@@ -249,12 +255,12 @@ def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
 @require_GET
 def run_report(request: HttpRequest, run_id: Any) -> HttpResponse:
     """The run as a file: ``?as=html|json|csv|geojson``."""
-    run = selectors.access_run_by_id(request.user, run_id)
+    run = selectors.access_run_by_id(person(request), run_id)
     kind = request.GET.get("as", "html")
     state = selectors.run_state(run.pk)
     if kind == "html":
         return render(request, "runs/report.html", _context(request, run, state) | {"config": map_config(state)})
-    data, media_type = report_bytes(state, kind, layers())
+    data, media_type = report_bytes(state, kind, layers(run.project_id))
     response = HttpResponse(data, content_type=media_type)
     response["Content-Disposition"] = f'attachment; filename="run-{str(run.pk)[:8]}.{kind}"'
     return response
@@ -263,7 +269,7 @@ def run_report(request: HttpRequest, run_id: Any) -> HttpResponse:
 def _observation_context(request: HttpRequest, observation_id: str) -> dict[str, Any]:
     from apps.runs.history import observation_history
 
-    row, state = selectors.access_observation(request.user, observation_id)
+    row, state = selectors.access_observation(person(request), observation_id)
     held = state.observations[row.id]
     ids = list(state.observations)
     at = ids.index(row.id)
@@ -288,7 +294,7 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "position": at + 1,
         "total": len(ids),
         "chart": series_chart(held.observation),
-        "may_review": can(request.user, row.run.project, "verdict"),
+        "may_review": can(person(request), row.run.project, "verdict"),
         "reasons": VERDICT_REASONS,
         "children": state.descendants(row.id),
         "live_url": f"/ws/runs/{row.run_id}/",

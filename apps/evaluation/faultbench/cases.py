@@ -38,7 +38,7 @@ class BenchCase:
 
     def is_right(self, value: Value, right: Value) -> bool:
         """Whether a value in the case's unit answers the question."""
-        if isinstance(right, bool) or isinstance(right, str):
+        if isinstance(right, (bool, str)):
             return value == right
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
@@ -48,13 +48,40 @@ class BenchCase:
 FISH = "geopandas_s2a_l2a_fishbourne.tif"
 FISH_ROLES = {1: "blue", 2: "green", 3: "red", 4: "nir"}
 LANDSAT = ("landsat7_p15r32_2002-07-20.tif", "landsat7_p15r32_2002-11-25.tif")
-SINOP = tuple(f"TERRA_MODIS_012010_NDVI_{d}.jp2" for d in (
-    "2013-09-14", "2013-10-16", "2013-11-17", "2013-12-19", "2014-01-17", "2014-02-18", "2014-03-22", "2014-04-23", "2014-05-25",
-    "2014-06-26", "2014-07-28", "2014-08-29"))
+SINOP = tuple(
+    f"TERRA_MODIS_012010_NDVI_{d}.jp2"
+    for d in (
+        "2013-09-14",
+        "2013-10-16",
+        "2013-11-17",
+        "2013-12-19",
+        "2014-01-17",
+        "2014-02-18",
+        "2014-03-22",
+        "2014-04-23",
+        "2014-05-25",
+        "2014-06-26",
+        "2014-07-28",
+        "2014-08-29",
+    )
+)
 FLOOD = "water_flood/Spain_7370579_S2Hand.tif"
 S2_CROP = "multispectral/s2_l1c_crop512_13band_32618.tif"
-S2_ROLES = {1: "coastal", 2: "blue", 3: "green", 4: "red", 5: "rededge1", 6: "rededge2", 7: "rededge3", 8: "nir", 9: "nir08",
-            10: "watervapour", 11: "cirrus", 12: "swir1", 13: "swir2"}
+S2_ROLES = {
+    1: "coastal",
+    2: "blue",
+    3: "green",
+    4: "red",
+    5: "rededge1",
+    6: "rededge2",
+    7: "rededge3",
+    8: "nir",
+    9: "nir08",
+    10: "watervapour",
+    11: "cirrus",
+    12: "swir1",
+    13: "swir2",
+}
 FISH_BOX = (-1.225, 50.729, -1.205, 50.741)
 LANDSAT_BOX = (-76.27, 40.50, -76.22, 40.54)
 
@@ -90,6 +117,7 @@ def _inside(scene: Plain, values: Any, where: tuple[float, float, float, float])
 def _fish_cases() -> list[BenchCase]:
     def case(name: str, question: str, right: Callable[[Plain], Value], unit: str = "1", **more: Any) -> BenchCase:
         return BenchCase(f"fish-{name}", (FISH,), question, lambda p: right(_fish(p)), unit, FISH_ROLES, **more)
+
     ndvi = "What is the {} NDVI?"
     return [
         case("ndvi-mean", ndvi.format("mean"), lambda s: truth.mean(s.ratio(4, 3))),
@@ -101,71 +129,137 @@ def _fish_cases() -> list[BenchCase]:
         case("ndvi-area", "How many hectares have NDVI above 0.4?", lambda s: truth.area(s, s.ratio(4, 3) > 0.4) / 1e4, "ha"),
         case("ndvi-area-km2", "What area in km2 has NDVI above 0.6?", lambda s: truth.area(s, s.ratio(4, 3) > 0.6) / 1e6, "km2"),
         case("ndvi-low-area", "How many hectares have NDVI below 0.2?", lambda s: truth.area(s, s.ratio(4, 3) < 0.2) / 1e4, "ha"),
-        case("ndvi-share", "What share of the area has NDVI above 0.4?", lambda s: truth.share(s.ratio(4, 3), s.ratio(4, 3) > 0.4)),
+        case(
+            "ndvi-share", "What share of the area has NDVI above 0.4?", lambda s: truth.share(s.ratio(4, 3), s.ratio(4, 3) > 0.4)
+        ),
         case("water-area", "How many hectares of water are there?", lambda s: truth.area(s, s.ratio(2, 4) > 0) / 1e4, "ha"),
         case("water-share", "What share of the area is water?", lambda s: truth.share(s.ratio(2, 4), s.ratio(2, 4) > 0)),
         case("water-any", "Is there any water?", lambda s: bool((s.ratio(2, 4) > 0).any())),
         case("nir-mean", "What is the mean of the nir band?", lambda s: truth.mean(s.band(4)), "DN"),
-        case("region-ndvi", "What is the mean NDVI in the region?",
-             lambda s: truth.mean(_inside(s, s.ratio(4, 3), FISH_BOX)), region=box_polygon(*FISH_BOX)),
-        case("region-area", "How many hectares in the region have NDVI above 0.4?",
-             lambda s: truth.area(s, _inside(s, s.ratio(4, 3), FISH_BOX) > 0.4) / 1e4, "ha", region=box_polygon(*FISH_BOX)),
-        case("region-water", "How many hectares of water are in the region?",
-             lambda s: truth.area(s, _inside(s, s.ratio(2, 4), FISH_BOX) > 0) / 1e4, "ha", region=box_polygon(*FISH_BOX),
-             within=0.2),
-        case("region-share", "What percentage of the region has NDVI above 0.5?",
-             lambda s: truth.share(_inside(s, s.ratio(4, 3), FISH_BOX), _inside(s, s.ratio(4, 3), FISH_BOX) > 0.5),
-             region=box_polygon(*FISH_BOX)),
+        case(
+            "region-ndvi",
+            "What is the mean NDVI in the region?",
+            lambda s: truth.mean(_inside(s, s.ratio(4, 3), FISH_BOX)),
+            region=box_polygon(*FISH_BOX),
+        ),
+        case(
+            "region-area",
+            "How many hectares in the region have NDVI above 0.4?",
+            lambda s: truth.area(s, _inside(s, s.ratio(4, 3), FISH_BOX) > 0.4) / 1e4,
+            "ha",
+            region=box_polygon(*FISH_BOX),
+        ),
+        case(
+            "region-water",
+            "How many hectares of water are in the region?",
+            lambda s: truth.area(s, _inside(s, s.ratio(2, 4), FISH_BOX) > 0) / 1e4,
+            "ha",
+            region=box_polygon(*FISH_BOX),
+            within=0.2,
+        ),
+        case(
+            "region-share",
+            "What percentage of the region has NDVI above 0.5?",
+            lambda s: truth.share(_inside(s, s.ratio(4, 3), FISH_BOX), _inside(s, s.ratio(4, 3), FISH_BOX) > 0.5),
+            region=box_polygon(*FISH_BOX),
+        ),
         case("choice", "What is the mean NDVI?", lambda s: "B", choices={"A": "0.356", "B": "0.530", "C": "0.61", "D": "0.44"}),
     ]
 
 
 def _landsat_cases() -> list[BenchCase]:
-    def case(name: str, question: str, right: Callable[[list[Path]], Value], unit: str = "1", files: tuple[str, ...] = LANDSAT,
-             **more: Any) -> BenchCase:
+    def case(
+        name: str,
+        question: str,
+        right: Callable[[list[Path]], Value],
+        unit: str = "1",
+        files: tuple[str, ...] = LANDSAT,
+        **more: Any,
+    ) -> BenchCase:
         return BenchCase(f"landsat-{name}", files, question, right, unit, **more)
+
     july, november = LANDSAT[:1], LANDSAT[1:]
     return [
         case("ndvi-july", "What is the mean NDVI?", lambda p: truth.mean(_ndvi(p[0])), files=july),
         case("ndvi-november", "What is the mean NDVI?", lambda p: truth.mean(_ndvi(p[0])), files=november),
-        case("change", "What is the NDVI change between 2002-07-20 and 2002-11-25?", lambda p: truth.mean(_drop(p)), within=0.002),
-        case("drop-area", "What area in km2 has a NDVI drop of more than 0.2?",
-             lambda p: truth.area(plain(p[0]), _drop(p) < -0.2) / 1e6, "km2"),
-        case("drop-hectares", "How many hectares have a drop in NDVI of more than 0.3?",
-             lambda p: truth.area(plain(p[0]), _drop(p) < -0.3) / 1e4, "ha"),
+        case(
+            "change", "What is the NDVI change between 2002-07-20 and 2002-11-25?", lambda p: truth.mean(_drop(p)), within=0.002
+        ),
+        case(
+            "drop-area",
+            "What area in km2 has a NDVI drop of more than 0.2?",
+            lambda p: truth.area(plain(p[0]), _drop(p) < -0.2) / 1e6,
+            "km2",
+        ),
+        case(
+            "drop-hectares",
+            "How many hectares have a drop in NDVI of more than 0.3?",
+            lambda p: truth.area(plain(p[0]), _drop(p) < -0.3) / 1e4,
+            "ha",
+        ),
         case("highest", "On which date is NDVI highest?", lambda p: "2002-07-20"),
         case("lowest", "On which date is NDVI lowest?", lambda p: "2002-11-25"),
-        case("area-july", "How many km2 have NDVI above 0.4?", lambda p: truth.area(plain(p[0]), _ndvi(p[0]) > 0.4) / 1e6, "km2",
-             files=july),
-        case("share-november", "What share of the area has NDVI above 0.2?", lambda p: truth.share(_ndvi(p[0]), _ndvi(p[0]) > 0.2),
-             files=november),
-        case("region-change", "What is the NDVI change in the region between 2002-07-20 and 2002-11-25?",
-             lambda p: truth.mean(_inside(plain(p[0]), _drop(p), LANDSAT_BOX)), region=box_polygon(*LANDSAT_BOX), within=0.002),
+        case(
+            "area-july",
+            "How many km2 have NDVI above 0.4?",
+            lambda p: truth.area(plain(p[0]), _ndvi(p[0]) > 0.4) / 1e6,
+            "km2",
+            files=july,
+        ),
+        case(
+            "share-november",
+            "What share of the area has NDVI above 0.2?",
+            lambda p: truth.share(_ndvi(p[0]), _ndvi(p[0]) > 0.2),
+            files=november,
+        ),
+        case(
+            "region-change",
+            "What is the NDVI change in the region between 2002-07-20 and 2002-11-25?",
+            lambda p: truth.mean(_inside(plain(p[0]), _drop(p), LANDSAT_BOX)),
+            region=box_polygon(*LANDSAT_BOX),
+            within=0.002,
+        ),
         case("ndbi", "What is the mean NDBI?", lambda p: truth.mean(plain(p[0]).ratio(5, 4)), files=july),
     ]
 
 
 def _sinop_cases() -> list[BenchCase]:
-    def case(name: str, question: str, right: Callable[[list[tuple[dt.date, float]]], Value], unit: str = "1", **more: Any) -> BenchCase:
+    def case(
+        name: str, question: str, right: Callable[[list[tuple[dt.date, float]]], Value], unit: str = "1", **more: Any
+    ) -> BenchCase:
         return BenchCase(f"sinop-{name}", SINOP, question, lambda p: right(_sinop(p)), unit, **more)
+
     return [
         case("mean", "What is the mean NDVI?", lambda s: float(np.mean([v for _, v in s]))),
         case("lowest", "On which date is NDVI lowest?", lambda s: min(s, key=lambda r: r[1])[0].isoformat()),
         case("highest", "On which date is NDVI highest?", lambda s: max(s, key=lambda r: r[1])[0].isoformat()),
-        case("trend", "What is the linear trend of NDVI per year?", lambda s: truth.slope_per_year([d for d, _ in s], [v for _, v in s]),
-             "1/year", tolerance=0.02),
+        case(
+            "trend",
+            "What is the linear trend of NDVI per year?",
+            lambda s: truth.slope_per_year([d for d, _ in s], [v for _, v in s]),
+            "1/year",
+            tolerance=0.02,
+        ),
         case("january", "What is the mean NDVI on 2014-01-17?", lambda s: dict(s)[dt.date(2014, 1, 17)]),
-        case("spring", "What is the mean NDVI between 2013-09-01 and 2013-12-31?",
-             lambda s: float(np.mean([v for d, v in s if d < dt.date(2014, 1, 1)]))),
+        case(
+            "spring",
+            "What is the mean NDVI between 2013-09-01 and 2013-12-31?",
+            lambda s: float(np.mean([v for d, v in s if d < dt.date(2014, 1, 1)])),
+        ),
     ]
 
 
 def _shared_cases() -> list[BenchCase]:
     def flood(name: str, question: str, right: Callable[[Plain], Value], unit: str = "1", **more: Any) -> BenchCase:
-        return BenchCase(f"flood-{name}", (FLOOD,), question, lambda p: right(plain(p[0])), unit, S2_ROLES, is_shared=True, **more)
+        return BenchCase(
+            f"flood-{name}", (FLOOD,), question, lambda p: right(plain(p[0])), unit, S2_ROLES, is_shared=True, **more
+        )
 
     def crop(name: str, question: str, right: Callable[[Plain], Value], unit: str = "1", **more: Any) -> BenchCase:
-        return BenchCase(f"s2crop-{name}", (S2_CROP,), question, lambda p: right(plain(p[0])), unit, S2_ROLES, is_shared=True, **more)
+        return BenchCase(
+            f"s2crop-{name}", (S2_CROP,), question, lambda p: right(plain(p[0])), unit, S2_ROLES, is_shared=True, **more
+        )
+
     return [
         flood("area", "How much water is there in km2?", lambda s: truth.area(s, s.ratio(3, 8) > 0) / 1e6, "km2"),
         flood("share", "What share of the area is water?", lambda s: truth.share(s.ratio(3, 8), s.ratio(3, 8) > 0)),
@@ -174,7 +268,9 @@ def _shared_cases() -> list[BenchCase]:
         crop("ndvi", "What is the mean NDVI?", lambda s: truth.mean(s.ratio(8, 4))),
         crop("ndvi-area", "How many hectares have NDVI above 0.4?", lambda s: truth.area(s, s.ratio(8, 4) > 0.4) / 1e4, "ha"),
         crop("ndmi", "What is the mean NDMI?", lambda s: truth.mean(s.ratio(8, 12))),
-        crop("nbr-share", "What share of the area has NBR above 0.3?", lambda s: truth.share(s.ratio(8, 13), s.ratio(8, 13) > 0.3)),
+        crop(
+            "nbr-share", "What share of the area has NBR above 0.3?", lambda s: truth.share(s.ratio(8, 13), s.ratio(8, 13) > 0.3)
+        ),
     ]
 
 

@@ -19,8 +19,15 @@ Change = Callable[[MaskedRaster, Sequence[int], Window], MaskedRaster]
 class ChangedReader:
     """A reader whose answers pass through ``change``; it also may claim other facts of the scene than the file has."""
 
-    def __init__(self, real: RasterReader, change: Change | None = None, *, info: SceneInfo | None = None,
-                 remap: dict[int, int] | None = None, is_stored: bool = False):
+    def __init__(
+        self,
+        real: RasterReader,
+        change: Change | None = None,
+        *,
+        info: SceneInfo | None = None,
+        remap: dict[int, int] | None = None,
+        is_stored: bool = False,
+    ):
         self._real, self._change, self._info = real, change, info or real.info
         self._remap, self._is_stored = remap or {}, is_stored
 
@@ -28,8 +35,14 @@ class ChangedReader:
     def info(self) -> SceneInfo:
         return self._info
 
-    def read(self, bands: Sequence[int], window: Window | None = None, out_shape: tuple[int, int] | None = None, *,
-             physical: bool = True) -> MaskedRaster:
+    def read(
+        self,
+        bands: Sequence[int],
+        window: Window | None = None,
+        out_shape: tuple[int, int] | None = None,
+        *,
+        physical: bool = True,
+    ) -> MaskedRaster:
         asked = [self._remap.get(b, b) for b in bands]
         got = self._real.read(asked, window, out_shape, physical=physical and not self._is_stored)
         claimed = tuple(next(b for b in self._info.bands if b.index == i) for i in bands)
@@ -54,17 +67,24 @@ class ChangedReader:
 class ChangedLayers:
     """A layer store whose masks, rasters and features are changed on the way in; reading back is honest."""
 
-    def __init__(self, real: LayerStore, *, mask: Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]] | None = None,
-                 features: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None):
+    def __init__(
+        self,
+        real: LayerStore,
+        *,
+        mask: Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]] | None = None,
+        features: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None,
+    ):
         self._real, self._mask, self._features = real, mask, features
 
-    def put_mask(self, mask: NDArray[np.bool_], valid: NDArray[np.bool_], grid: Grid, *, label: str,
-                 scene_id: str | None = None) -> LayerRef:
+    def put_mask(
+        self, mask: NDArray[np.bool_], valid: NDArray[np.bool_], grid: Grid, *, label: str, scene_id: str | None = None
+    ) -> LayerRef:
         changed = mask if self._mask is None else self._mask(mask, valid)
         return self._real.put_mask(changed, valid, grid, label=label, scene_id=scene_id)
 
-    def put_features(self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str,
-                     scene_id: str | None = None) -> LayerRef:
+    def put_features(
+        self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str, scene_id: str | None = None
+    ) -> LayerRef:
         if self._features is not None and kind == "boxes" and label != "candidates":
             features = self._features(features)
         return self._real.put_features(features, kind=kind, crs=crs, label=label, scene_id=scene_id)

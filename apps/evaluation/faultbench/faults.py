@@ -84,8 +84,9 @@ def _makes_boxes(call: Call) -> bool:
 def _has_index(call: Call) -> bool:
     uses = any(n.get("op", "").startswith("raster.product.") and "index" in n.get("params", {}) for n in _nodes(call))
     method = call.arguments.get("regions_method") or {}
-    return (uses or bool(method.get("index"))) and any({"red", "nir"} <= s.roles or {"green", "nir"} <= s.roles
-                                                       for s in call.question.scenes)
+    return (uses or bool(method.get("index"))) and any(
+        {"red", "nir"} <= s.roles or {"green", "nir"} <= s.roles for s in call.question.scenes
+    )
 
 
 def _has_fill(call: Call) -> bool:
@@ -102,15 +103,21 @@ def _is_dated_many(call: Call) -> bool:
 
 
 def _has_area(call: Call) -> bool:
-    return "raster.summarize.area" in _ops(call) or (call.tool == "measure" and call.arguments.get("spec", {}).get("metric") == "area")
+    return "raster.summarize.area" in _ops(call) or (
+        call.tool == "measure" and call.arguments.get("spec", {}).get("metric") == "area"
+    )
 
 
 def _has_share(call: Call) -> bool:
-    return "raster.summarize.share" in _ops(call) or (call.tool == "measure" and call.arguments.get("spec", {}).get("metric") == "ratio")
+    return "raster.summarize.share" in _ops(call) or (
+        call.tool == "measure" and call.arguments.get("spec", {}).get("metric") == "ratio"
+    )
 
 
 def _has_threshold(call: Call) -> bool:
-    return "raster.product.threshold" in _ops(call) or bool((call.arguments.get("regions_method") or {}).get("threshold") is not None)
+    return "raster.product.threshold" in _ops(call) or bool(
+        (call.arguments.get("regions_method") or {}).get("threshold") is not None
+    )
 
 
 def _gives_number(call: Call) -> bool:
@@ -134,18 +141,46 @@ def _shift(mask: NDArray[np.bool_], valid: NDArray[np.bool_]) -> NDArray[np.bool
 def _half(mask: NDArray[np.bool_], valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """A quarter of the scene's tiles never came back from the segmenter."""
     out = mask.copy()
-    out[: mask.shape[0] // 2, mask.shape[1] // 2:] = False
+    out[: mask.shape[0] // 2, mask.shape[1] // 2 :] = False
     return out
 
 
-register(Fault("leaked_mask", "mask", "the mask covers what lies beside the target", _makes_mask,
-               layers=lambda real, call: ChangedLayers(real, mask=_leak)))
-register(Fault("shifted_mask", "mask", "the mask lies aside of its target", _makes_mask,
-               layers=lambda real, call: ChangedLayers(real, mask=_shift)))
-register(Fault("mask_tile_lost", "tile", "one quarter of the mask is empty", _makes_mask,
-               layers=lambda real, call: ChangedLayers(real, mask=_half)))
-register(Fault("empty_layer_called_zero", "silent", "the layer is empty and reported as a finding", _makes_mask,
-               layers=lambda real, call: ChangedLayers(real, mask=lambda m, v: np.zeros_like(m))))
+register(
+    Fault(
+        "leaked_mask",
+        "mask",
+        "the mask covers what lies beside the target",
+        _makes_mask,
+        layers=lambda real, call: ChangedLayers(real, mask=_leak),
+    )
+)
+register(
+    Fault(
+        "shifted_mask",
+        "mask",
+        "the mask lies aside of its target",
+        _makes_mask,
+        layers=lambda real, call: ChangedLayers(real, mask=_shift),
+    )
+)
+register(
+    Fault(
+        "mask_tile_lost",
+        "tile",
+        "one quarter of the mask is empty",
+        _makes_mask,
+        layers=lambda real, call: ChangedLayers(real, mask=_half),
+    )
+)
+register(
+    Fault(
+        "empty_layer_called_zero",
+        "silent",
+        "the layer is empty and reported as a finding",
+        _makes_mask,
+        layers=lambda real, call: ChangedLayers(real, mask=lambda m, v: np.zeros_like(m)),
+    )
+)
 
 
 def _double(features: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -169,10 +204,24 @@ def _merge(features: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-register(Fault("duplicated_detections", "detections", "objects on tile seams are counted twice", _makes_boxes,
-               layers=lambda real, call: ChangedLayers(real, features=_double)))
-register(Fault("merged_detections", "detections", "neighbours are fused to one box", _makes_boxes,
-               layers=lambda real, call: ChangedLayers(real, features=_merge)))
+register(
+    Fault(
+        "duplicated_detections",
+        "detections",
+        "objects on tile seams are counted twice",
+        _makes_boxes,
+        layers=lambda real, call: ChangedLayers(real, features=_double),
+    )
+)
+register(
+    Fault(
+        "merged_detections",
+        "detections",
+        "neighbours are fused to one box",
+        _makes_boxes,
+        layers=lambda real, call: ChangedLayers(real, features=_merge),
+    )
+)
 
 
 # --- readers --------------------------------------------------------------------------------------------------------------------
@@ -182,6 +231,7 @@ def _swap_roles(one: str, other: str) -> Callable[[str, RasterReader, Callable[[
         if one not in at or other not in at:
             return real
         return ChangedReader(real, remap={at[one]: at[other], at[other]: at[one]})
+
     return wrap
 
 
@@ -189,20 +239,36 @@ def _one_for_other(role: str, instead: str) -> Callable[[str, RasterReader, Call
     def wrap(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
         at = {b.role: b.index for b in real.info.bands}
         return ChangedReader(real, remap={at[role]: at[instead]}) if role in at and instead in at else real
+
     return wrap
 
 
-register(Fault("bands_swapped", "band", "near infrared and red (or green) are exchanged", _has_index, reader=_swap_roles("nir", "red")))
-register(Fault("red_read_as_nir", "band", "the blue or green band is read as near infrared", _has_index,
-               reader=_one_for_other("nir", "green")))
+register(
+    Fault("bands_swapped", "band", "near infrared and red (or green) are exchanged", _has_index, reader=_swap_roles("nir", "red"))
+)
+register(
+    Fault(
+        "red_read_as_nir",
+        "band",
+        "the blue or green band is read as near infrared",
+        _has_index,
+        reader=_one_for_other("nir", "green"),
+    )
+)
 
 
 def _fill_counted(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
     """Fill takes part: pixels without a value come as zeros that are called valid."""
+
     def change(got: MaskedRaster, bands: Sequence[int], window: Window) -> MaskedRaster:
         return replace(got, data=np.where(got.valid, got.data, 0), valid=np.ones_like(got.valid))
-    plain = real.info.model_copy(update={
-        "fill_rules": (), "bands": tuple(b.model_copy(update={"nodata": None, "valid_range": None}) for b in real.info.bands)})
+
+    plain = real.info.model_copy(
+        update={
+            "fill_rules": (),
+            "bands": tuple(b.model_copy(update={"nodata": None, "valid_range": None}) for b in real.info.bands),
+        }
+    )
     return ChangedReader(real, change, info=plain)
 
 
@@ -211,20 +277,26 @@ register(Fault("fill_counted", "nodata", "fill enters the statistic as zeros", _
 
 def _tile_zero(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
     """One quarter of the scene was not read and stays at zero."""
+
     def change(got: MaskedRaster, bands: Sequence[int], window: Window) -> MaskedRaster:
         whole = real.info.grid
         rows = np.arange(window[1], window[1] + window[3]) < whole.height // 2
         cols = np.arange(window[0], window[0] + window[2]) < whole.width // 2
         if (rows.size, cols.size) != got.data.shape[1:]:
-            rows, cols = np.arange(got.data.shape[1]) < got.data.shape[1] // 2, np.arange(got.data.shape[2]) < got.data.shape[2] // 2
+            rows, cols = (
+                np.arange(got.data.shape[1]) < got.data.shape[1] // 2,
+                np.arange(got.data.shape[2]) < got.data.shape[2] // 2,
+            )
         lost = rows[:, None] & cols[None, :]
         small = np.finfo(np.float32).tiny if got.data.dtype.kind == "f" else 0
         return replace(got, data=np.where(lost[None], small, got.data), valid=got.valid)
+
     return ChangedReader(real, change)
 
 
 def _tile_dropped(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
     """One quarter of the scene is missing and called nodata."""
+
     def change(got: MaskedRaster, bands: Sequence[int], window: Window) -> MaskedRaster:
         valid = got.valid.copy()
         whole = real.info.grid
@@ -232,6 +304,7 @@ def _tile_dropped(scene_id: str, real: RasterReader, opener: Callable[[str], Ras
         cols = np.arange(window[0], window[0] + got.data.shape[2]) >= whole.width // 2
         valid &= ~(rows[:, None] & cols[None, :])[None]
         return replace(got, valid=valid)
+
     return ChangedReader(real, change)
 
 
@@ -243,7 +316,9 @@ def _scaled(times: float, shift: float = 0.0) -> Callable[[str, RasterReader, Ca
     def wrap(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
         def change(got: MaskedRaster, bands: Sequence[int], window: Window) -> MaskedRaster:
             return replace(got, data=got.data.astype(np.float64) * times + shift)
+
         return ChangedReader(real, change)
+
     return wrap
 
 
@@ -252,14 +327,29 @@ def _scale_twice(scene_id: str, real: RasterReader, opener: Callable[[str], Rast
         by = np.array([b.scale for b in got.bands])[:, None, None]
         off = np.array([b.offset for b in got.bands])[:, None, None]
         return replace(got, data=got.data.astype(np.float64) * by + off)
+
     return ChangedReader(real, change)
 
 
 register(Fault("scale_twice", "scale", "scale and offset are applied twice", _has_scale, reader=_scale_twice))
-register(Fault("scale_never", "scale", "scale and offset are never applied", _has_scale,
-               reader=lambda scene_id, real, opener, call: ChangedReader(real, is_stored=True)))
-register(Fault("offset_added", "scale", "an offset that belongs to another product is added", _has_index,
-               reader=lambda scene_id, real, opener, call: _scaled(1.0, -0.35 * _level(real))(scene_id, real, opener, call)))
+register(
+    Fault(
+        "scale_never",
+        "scale",
+        "scale and offset are never applied",
+        _has_scale,
+        reader=lambda scene_id, real, opener, call: ChangedReader(real, is_stored=True),
+    )
+)
+register(
+    Fault(
+        "offset_added",
+        "scale",
+        "an offset that belongs to another product is added",
+        _has_index,
+        reader=lambda scene_id, real, opener, call: _scaled(1.0, -0.35 * _level(real))(scene_id, real, opener, call),
+    )
+)
 
 
 def _level(real: RasterReader) -> float:
@@ -271,8 +361,11 @@ def _level(real: RasterReader) -> float:
 
 def _other_scene(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
     """Pixels of another scene under this scene's name: a stale cache, a wrong key."""
-    others = [s for s in call.question.scenes if s.scene_id != scene_id and s.grid.shape == real.info.grid.shape
-              and len(s.bands) == len(real.info.bands)]
+    others = [
+        s
+        for s in call.question.scenes
+        if s.scene_id != scene_id and s.grid.shape == real.info.grid.shape and len(s.bands) == len(real.info.bands)
+    ]
     if not others:
         return real
     return ChangedReader(opener(others[-1].scene_id if others[-1].scene_id != scene_id else others[0].scene_id), info=real.info)
@@ -296,42 +389,78 @@ register(Fault("one_date_for_all", "series", "one date stands for all of them", 
 
 def _mirrored(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
     """The scene is read back to front: row order lost at a conversion, so that regions and overlays lie elsewhere."""
+
     def change(got: MaskedRaster, bands: Sequence[int], window: Window) -> MaskedRaster:
         return replace(got, data=got.data[:, ::-1, :].copy(), valid=got.valid[:, ::-1, :].copy())
+
     return ChangedReader(real, change)
 
 
-register(Fault("rows_mirrored", "grid", "the raster is upside down on its grid",
-               lambda call: reads_pixels(call) and call.question.region is not None, reader=_mirrored))
+register(
+    Fault(
+        "rows_mirrored",
+        "grid",
+        "the raster is upside down on its grid",
+        lambda call: reads_pixels(call) and call.question.region is not None,
+        reader=_mirrored,
+    )
+)
 
 
-def _with_grid(change: Callable[[SceneInfo], SceneInfo]) -> Callable[[str, RasterReader, Callable[[str], RasterReader], Call],
-                                                                     RasterReader]:
+def _with_grid(
+    change: Callable[[SceneInfo], SceneInfo],
+) -> Callable[[str, RasterReader, Callable[[str], RasterReader], Call], RasterReader]:
     return lambda scene_id, real, opener, call: ChangedReader(real, info=change(real.info))
 
 
 def _half_gsd(info: SceneInfo) -> SceneInfo:
     a, b, c, d, e, f = info.grid.transform
-    return info.model_copy(update={"grid": info.grid.model_copy(update={"transform": (a * 2, b, c, d, e * 2, f)}),
-                                   "gsd_m": None if info.gsd_m is None else info.gsd_m * 2})
+    return info.model_copy(
+        update={
+            "grid": info.grid.model_copy(update={"transform": (a * 2, b, c, d, e * 2, f)}),
+            "gsd_m": None if info.gsd_m is None else info.gsd_m * 2,
+        }
+    )
 
 
 def _zone_aside(info: SceneInfo) -> SceneInfo:
     epsg = info.grid.epsg
     if epsg is None or not 32601 <= epsg <= 32660:
         return info
-    return info.model_copy(update={"grid": Grid(crs=f"EPSG:{epsg - 3 if epsg > 32604 else epsg + 3}", transform=info.grid.transform,
-                                                width=info.grid.width, height=info.grid.height)})
+    return info.model_copy(
+        update={
+            "grid": Grid(
+                crs=f"EPSG:{epsg - 3 if epsg > 32604 else epsg + 3}",
+                transform=info.grid.transform,
+                width=info.grid.width,
+                height=info.grid.height,
+            )
+        }
+    )
 
 
 def _is_utm(call: Call) -> bool:
     return reads_pixels(call) and all(s.grid.epsg is not None and 32601 <= s.grid.epsg <= 32660 for s in call.question.scenes)
 
 
-register(Fault("gsd_doubled", "gsd", "the grid spacing is taken twice as large",
-               lambda call: _has_area(call) and bool(_nodes(call)), reader=_with_grid(_half_gsd)))
-register(Fault("zone_aside", "grid", "coordinates are read in a UTM zone three to the west",
-               lambda call: _is_utm(call) and call.question.region is not None, reader=_with_grid(_zone_aside)))
+register(
+    Fault(
+        "gsd_doubled",
+        "gsd",
+        "the grid spacing is taken twice as large",
+        lambda call: _has_area(call) and bool(_nodes(call)),
+        reader=_with_grid(_half_gsd),
+    )
+)
+register(
+    Fault(
+        "zone_aside",
+        "grid",
+        "coordinates are read in a UTM zone three to the west",
+        lambda call: _is_utm(call) and call.question.region is not None,
+        reader=_with_grid(_zone_aside),
+    )
+)
 
 
 # --- what the call does, while it reports what was asked ------------------------------------------------------------------------
@@ -341,6 +470,7 @@ def _edit_nodes(edit: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[d
         if "nodes" in out:
             out["nodes"] = [edit(n) for n in out["nodes"]]
         return out
+
     return change
 
 
@@ -364,6 +494,7 @@ def _other_side(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         if node["op"] == "raster.product.threshold":
             node["params"]["op"] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}.get(node["params"].get("op", ">"), ">")
         return node
+
     out = _edit_nodes(edit)(arguments, call)
     method = out.get("regions_method")
     if isinstance(method, dict):
@@ -371,10 +502,20 @@ def _other_side(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
     return out
 
 
-register(Fault("threshold_loose", "threshold", "another threshold than the task's is used", _has_threshold, arguments=_loose_threshold))
+register(
+    Fault("threshold_loose", "threshold", "another threshold than the task's is used", _has_threshold, arguments=_loose_threshold)
+)
 register(Fault("threshold_side", "threshold", "the wrong side of the threshold is taken", _has_threshold, arguments=_other_side))
-register(Fault("threshold_told", "threshold", "another threshold than the task's is used, and the arguments say so", _has_threshold,
-               arguments=_loose_threshold, hides_arguments=False))
+register(
+    Fault(
+        "threshold_told",
+        "threshold",
+        "another threshold than the task's is used, and the arguments say so",
+        _has_threshold,
+        arguments=_loose_threshold,
+        hides_arguments=False,
+    )
+)
 
 
 def _swap_dates(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
@@ -382,11 +523,19 @@ def _swap_dates(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         if node["op"] == "raster.product.difference":
             node["inputs"] = list(reversed(node["inputs"]))
         return node
+
     return _edit_nodes(edit)(arguments, call)
 
 
-register(Fault("dates_swapped", "series", "before and after are exchanged", lambda call: "raster.product.difference" in _ops(call),
-               arguments=_swap_dates))
+register(
+    Fault(
+        "dates_swapped",
+        "series",
+        "before and after are exchanged",
+        lambda call: "raster.product.difference" in _ops(call),
+        arguments=_swap_dates,
+    )
+)
 
 
 def _series_op(node: dict[str, Any]) -> bool:
@@ -397,8 +546,9 @@ def _hole(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
     def edit(node: dict[str, Any]) -> dict[str, Any]:
         if _series_op(node):
             n = len(node["inputs"])
-            node["inputs"] = node["inputs"][: n // 4] + node["inputs"][n // 4 + max(2, n // 3):]
+            node["inputs"] = node["inputs"][: n // 4] + node["inputs"][n // 4 + max(2, n // 3) :]
         return node
+
     return _edit_nodes(edit)(arguments, call)
 
 
@@ -407,13 +557,28 @@ def _first_only(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         if _series_op(node):
             node["inputs"] = node["inputs"][:2]
         return node
+
     return _edit_nodes(edit)(arguments, call)
 
 
-register(Fault("series_hole", "series", "a third of the dates is left out", lambda call: any(_series_op(n) for n in _nodes(call)),
-               arguments=_hole))
-register(Fault("series_start_only", "series", "the first two dates stand for the period",
-               lambda call: any(_series_op(n) for n in _nodes(call)), arguments=_first_only))
+register(
+    Fault(
+        "series_hole",
+        "series",
+        "a third of the dates is left out",
+        lambda call: any(_series_op(n) for n in _nodes(call)),
+        arguments=_hole,
+    )
+)
+register(
+    Fault(
+        "series_start_only",
+        "series",
+        "the first two dates stand for the period",
+        lambda call: any(_series_op(n) for n in _nodes(call)),
+        arguments=_first_only,
+    )
+)
 
 
 def _region_ignored(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
@@ -424,8 +589,15 @@ def _region_ignored(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
     return out
 
 
-register(Fault("region_ignored", "region", "the whole scene is measured instead of the region",
-               lambda call: reads_pixels(call) and (call.question.region is not None), arguments=_region_ignored))
+register(
+    Fault(
+        "region_ignored",
+        "region",
+        "the whole scene is measured instead of the region",
+        lambda call: reads_pixels(call) and (call.question.region is not None),
+        arguments=_region_ignored,
+    )
+)
 
 
 def _region_clipped(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
@@ -436,6 +608,7 @@ def _region_clipped(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
 
     def shrink(region: Any) -> Any:
         return mapping(affinity.scale(shape(region), 0.5, 0.5, origin="center"))
+
     if out.get("region"):
         out["region"] = shrink(out["region"])
     for node in out.get("nodes", []):
@@ -444,8 +617,15 @@ def _region_clipped(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
     return out
 
 
-register(Fault("region_clipped", "region", "only the middle quarter of the region is measured",
-               lambda call: reads_pixels(call) and (call.question.region is not None), arguments=_region_clipped))
+register(
+    Fault(
+        "region_clipped",
+        "region",
+        "only the middle quarter of the region is measured",
+        lambda call: reads_pixels(call) and (call.question.region is not None),
+        arguments=_region_clipped,
+    )
+)
 
 
 def _other_statistic(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
@@ -453,11 +633,19 @@ def _other_statistic(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         if node["op"] == "raster.summarize.statistic":
             node["params"]["statistic"] = "max" if node["params"].get("statistic") != "max" else "mean"
         return node
+
     return _edit_nodes(edit)(arguments, call)
 
 
-register(Fault("other_statistic", "convention", "the greatest value is reported as the one asked for",
-               lambda call: "raster.summarize.statistic" in _ops(call), arguments=_other_statistic))
+register(
+    Fault(
+        "other_statistic",
+        "convention",
+        "the greatest value is reported as the one asked for",
+        lambda call: "raster.summarize.statistic" in _ops(call),
+        arguments=_other_statistic,
+    )
+)
 
 
 # --- what is reported ------------------------------------------------------------------------------------------------------------
@@ -473,6 +661,7 @@ def _value(change: Callable[[float], float | None], *, units: str | None = None)
         if units is not None:
             update["unit"] = units
         return o.model_copy(update={"result": o.result.model_copy(update=update)})
+
     return report
 
 
@@ -484,19 +673,55 @@ def _is_tiny_or_share(call: Call) -> bool:
     return _has_share(call) or "raster.summarize.statistic" in _ops(call)
 
 
-register(Fault("metres_called_kilometres", "unit", "square metres under the name of the unit asked for", _has_area,
-               report=lambda o, call: _value(lambda v: v * {"km2": 1e6, "ha": 1e4}.get(o.result.unit, 1e-4))(o, call)))
-register(Fault("percent_as_fraction", "unit", "a percentage is given where a fraction is meant", _has_share,
-               report=_value(lambda v: v * 100)))
-register(Fault("rounded_to_zero", "silent", "the value was cast to a whole number",
-               _is_tiny_or_share, report=_value(lambda v: float(math.trunc(v)))))
+register(
+    Fault(
+        "metres_called_kilometres",
+        "unit",
+        "square metres under the name of the unit asked for",
+        _has_area,
+        report=lambda o, call: _value(lambda v: v * {"km2": 1e6, "ha": 1e4}.get(o.result.unit, 1e-4))(o, call),
+    )
+)
+register(
+    Fault(
+        "percent_as_fraction",
+        "unit",
+        "a percentage is given where a fraction is meant",
+        _has_share,
+        report=_value(lambda v: v * 100),
+    )
+)
+register(
+    Fault(
+        "rounded_to_zero",
+        "silent",
+        "the value was cast to a whole number",
+        _is_tiny_or_share,
+        report=_value(lambda v: float(math.trunc(v))),
+    )
+)
 register(Fault("power_of_ten", "unit", "the value is ten times too large", _gives_number, report=_value(_tens)))
-register(Fault("degrees_as_metres", "gsd", "the pixel size in degrees was squared as if it were metres", _has_area,
-               report=_value(lambda v: v * 1.2e-10 * 1e4)))
-register(Fault("nan_hidden", "nodata", "the value is missing and the status says ok", _gives_number, report=_value(lambda v: None)))
-register(Fault("sign_lost", "convention", "a difference is given without its sign",
-               lambda call: "raster.product.difference" in _ops(call) and "raster.summarize.statistic" in _ops(call),
-               report=_value(abs)))
+register(
+    Fault(
+        "degrees_as_metres",
+        "gsd",
+        "the pixel size in degrees was squared as if it were metres",
+        _has_area,
+        report=_value(lambda v: v * 1.2e-10 * 1e4),
+    )
+)
+register(
+    Fault("nan_hidden", "nodata", "the value is missing and the status says ok", _gives_number, report=_value(lambda v: None))
+)
+register(
+    Fault(
+        "sign_lost",
+        "convention",
+        "a difference is given without its sign",
+        lambda call: "raster.product.difference" in _ops(call) and "raster.summarize.statistic" in _ops(call),
+        report=_value(abs),
+    )
+)
 
 
 def _denominator(o: Observation, call: Call) -> Observation:
@@ -508,16 +733,23 @@ def _denominator(o: Observation, call: Call) -> Observation:
         return o
     wrong = total if total > den * 1.02 else den * 2
     middle["denominator"] = wrong
-    return o.model_copy(update={"result": o.result.model_copy(update={"value": num / wrong}),
-                                "evidence": o.evidence.model_copy(update={"intermediate": middle})})
+    return o.model_copy(
+        update={
+            "result": o.result.model_copy(update={"value": num / wrong}),
+            "evidence": o.evidence.model_copy(update={"intermediate": middle}),
+        }
+    )
 
 
 register(Fault("wrong_denominator", "denominator", "the share is taken of the wrong whole", _has_share, report=_denominator))
 
 
 def _silent_text(o: Observation, call: Call) -> Observation:
-    return o.model_copy(update={"result": o.result.model_copy(update={"kind": "text", "value": "Failed to call model", "layers": (),
-                                                                      "items": ()})})
+    return o.model_copy(
+        update={
+            "result": o.result.model_copy(update={"kind": "text", "value": "Failed to call model", "layers": (), "items": ()})
+        }
+    )
 
 
 register(Fault("silent_failure_text", "silent", "a failure comes as a text with status ok", report=_silent_text))
@@ -542,7 +774,11 @@ def _other_run(o: Observation, call: Call) -> Observation:
     return o.model_copy(update={"result": o.result.model_copy(update={"value": float(v) * 0.83 + 0.011})})
 
 
-register(Fault("value_of_other_run", "stale", "the value is an earlier run's, the evidence this one's", _gives_number, report=_other_run))
+register(
+    Fault(
+        "value_of_other_run", "stale", "the value is an earlier run's, the evidence this one's", _gives_number, report=_other_run
+    )
+)
 
 
 def band_of(info: SceneInfo, role: str) -> Band | None:

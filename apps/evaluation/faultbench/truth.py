@@ -43,7 +43,7 @@ class Plain:
         from pyproj import Transformer
 
         a, b, c, d, e, f = self.transform[:6]
-        rows, cols = np.mgrid[0:self.data.shape[1], 0:self.data.shape[2]] + 0.5
+        rows, cols = np.mgrid[0 : self.data.shape[1], 0 : self.data.shape[2]] + 0.5
         x, y = a * cols + b * rows + c, d * cols + e * rows + f
         lon, lat = Transformer.from_crs(self.epsg, 4326, always_xy=True).transform(x, y)
         inside: NDArray[np.bool_] = (lon >= lon0) & (lon <= lon1) & (lat >= lat0) & (lat <= lat1)
@@ -51,8 +51,9 @@ class Plain:
 
 
 @lru_cache(maxsize=32)
-def plain(path: Path, *, zeros_are_fill: bool = False, low: float | None = None, high: float | None = None,
-          scale: float = 1.0) -> Plain:
+def plain(
+    path: Path, *, zeros_are_fill: bool = False, low: float | None = None, high: float | None = None, scale: float = 1.0
+) -> Plain:
     """Reads a file whole. Areas: nominal for UTM, by the ellipsoid's radii for degrees."""
     import rasterio
 

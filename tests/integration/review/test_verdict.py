@@ -1,0 +1,142 @@
+"""Override and undo: the answer before and after, and the prior back to the digit."""
+
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import Project, User
+from apps.accounts.services import membership_set
+from apps.core.errors import NotFoundError, UserError
+from apps.review import selectors as review
+from apps.review.models import VerdictRecord
+from apps.review.services import claim_take, verdict_give, verdict_undo
+from apps.runs import selectors
+from apps.runs.assembly import prior_source
+from apps.runs.models import ObservationRow, Run
+from apps.runs.services import run_execute_now
+
+
+def prior_of(row: ObservationRow) -> tuple[float, tuple[float, float], float]:
+    view = prior_source().view(task_type=row.task_type, tool=row.tool, coarse=row.coarse, fine=row.fine)
+    return view.r_hat, view.interval, view.n
+
+
+def revise(run: Run) -> None:
+    assert run_execute_now(run_id=run.pk)
+
+
+def test_reject_withdraws_the_answer_and_undo_restores_all_to_the_digit(ask: Any, analyst: User) -> None:
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    before, answer = prior_of(row), selectors.run_state(run.pk).answer
+    record = verdict_give(user=analyst, observation_id=row.pk, value="reject", reason="wrong_value", enqueue=False)
+    revise(run)
+    state = selectors.run_state(run.pk)
+    held = state.observations[row.pk]
+    assert held.decision is not None and held.decision.decision == "accept", "the machine's decision stands beside the verdict"
+    assert held.effective == "reject"
+    assert state.answer is not None and row.pk not in state.answer.based_on
+    assert state.answer_before == answer
+    assert prior_of(row)[0] < before[0]
+    assert prior_of(row)[2] == before[2] + 1
+    verdict_undo(user=analyst, verdict_id=record.pk, enqueue=False)
+    revise(run)
+    state = selectors.run_state(run.pk)
+    assert state.answer == answer
+    assert prior_of(row) == before
+    row.refresh_from_db()
+    assert row.verdict == "" and row.is_under_answer
+
+
+def test_accept_confirms_and_counts_people_only(ask: Any, analyst: User) -> None:
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    before = prior_of(row)
+    verdict_give(user=analyst, observation_id=row.pk, value="accept", enqueue=False)
+    revise(run)
+    assert selectors.run_state(run.pk).confirmed_count() == (1, 1)
+    assert prior_of(row)[0] > before[0]
+
+
+def test_unsure_moves_no_prior_but_takes_the_observation_out_of_the_answer(ask: Any, analyst: User) -> None:
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    before = prior_of(row)
+    verdict_give(user=analyst, observation_id=row.pk, value="unsure", enqueue=False)
+    revise(run)
+    assert prior_of(row) == before
+    answer = selectors.run_state(run.pk).answer
+    assert answer is not None and row.pk not in answer.based_on
+
+
+def test_rejecting_the_mask_withdraws_what_was_measured_on_it(ask: Any, analyst: User) -> None:
+    run = ask("How many hectares of water are there?")
+    state = selectors.run_state(run.pk)
+    mask = next(o for o in state.history if o.observation.tool == "perceive")
+    area = next(o for o in state.history if o.observation.tool == "measure")
+    answer = state.answer
+    record = verdict_give(user=analyst, observation_id=mask.id, value="reject", reason="wrong_place", enqueue=False)
+    revise(run)
+    state = selectors.run_state(run.pk)
+    assert not state.is_in_history(area.id)
+    assert state.answer is not None and area.id not in state.answer.based_on
+    verdict_undo(user=analyst, verdict_id=record.pk, enqueue=False)
+    revise(run)
+    assert selectors.run_state(run.pk).answer == answer
+
+
+def test_a_newer_verdict_replaces_the_movement_of_the_former(ask: Any, analyst: User) -> None:
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    start = prior_of(row)
+    first = verdict_give(user=analyst, observation_id=row.pk, value="accept", enqueue=False)
+    once = prior_of(row)
+    second = verdict_give(user=analyst, observation_id=row.pk, value="reject", reason="other", enqueue=False)
+    assert prior_of(row)[2] == once[2]
+    with pytest.raises(UserError, match="no longer stands"):
+        verdict_undo(user=analyst, verdict_id=first.pk, enqueue=False)
+    verdict_undo(user=analyst, verdict_id=second.pk, enqueue=False)
+    assert prior_of(row) == once
+    verdict_undo(user=analyst, verdict_id=first.pk, enqueue=False)
+    assert prior_of(row) == start
+
+
+def test_verdicts_need_a_reason_a_known_value_and_a_role(ask: Any, analyst: User, stranger: User, project: Project) -> None:
+    row = ObservationRow.objects.get(run=ask("What is the mean NDVI?"))
+    for value, reason in (("maybe", ""), ("reject", ""), ("reject", "because")):
+        with pytest.raises(UserError) as caught:
+            verdict_give(user=analyst, observation_id=row.pk, value=value, reason=reason, enqueue=False)
+        assert caught.value.code == "BAD_ARGUMENT"
+    with pytest.raises(NotFoundError):
+        verdict_give(user=stranger, observation_id=row.pk, value="accept", enqueue=False)
+    membership_set(project=project, username=stranger.username, role="viewer")
+    with pytest.raises(UserError) as caught:
+        verdict_give(user=stranger, observation_id=row.pk, value="accept", enqueue=False)
+    assert caught.value.code == "FORBIDDEN"
+    assert VerdictRecord.objects.count() == 0
+
+
+def test_the_queue_holds_what_waits_for_a_person(ask: Any, analyst: User, stranger: User) -> None:
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    ObservationRow.objects.filter(pk=row.pk).update(decision="reject", is_audit=False)
+    items, total = review.review_queue(analyst)
+    assert [i.row.pk for i in items] == [row.pk] and total == 1
+    assert review.review_queue(stranger) == ([], 0)
+    verdict_give(user=analyst, observation_id=row.pk, value="unsure", enqueue=False)
+    assert [i.row.pk for i in review.review_queue(analyst, view="unsure")[0]] == [row.pk]
+    verdict_give(user=analyst, observation_id=row.pk, value="accept", enqueue=False)
+    assert review.review_queue(analyst)[1] == 0
+    assert review.review_queue(analyst, view="settled")[1] == 1
+
+
+def test_a_claim_keeps_others_away_until_it_runs_out(ask: Any, analyst: User, stranger: User, project: Project) -> None:
+    row = ObservationRow.objects.get(run=ask("What is the mean NDVI?"))
+    membership_set(project=project, username=stranger.username, role="reviewer")
+    claim = claim_take(user=analyst, observation_id=row.pk)
+    with pytest.raises(UserError) as caught:
+        claim_take(user=stranger, observation_id=row.pk)
+    assert caught.value.status == 409
+    claim.until = claim.until.replace(year=2020)
+    claim.save()
+    assert claim_take(user=stranger, observation_id=row.pk).reviewer == stranger

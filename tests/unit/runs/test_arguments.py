@@ -1,0 +1,65 @@
+"""Words of the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from apps.core.errors import UserError
+from apps.runs.arguments import choices_from_text, dates_from_words, region_from_text, roles_from_text
+
+
+def test_roles() -> None:
+    assert roles_from_text("blue=1, green=2,red=3,NIR=4") == {1: "blue", 2: "green", 3: "red", 4: "nir"}
+    assert roles_from_text("") == {}
+
+
+@pytest.mark.parametrize("text", ["red", "red=0", "red=3,green=3", "red=3,red=4", "3=red", "purple=1", "red=-1"])
+def test_roles_that_cannot_be_used(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        roles_from_text(text)
+    assert caught.value.code == "BAD_ARGUMENT"
+
+
+def test_choices() -> None:
+    assert choices_from_text('["a", 2]') == {"A": "a", "B": "2"}
+    for text in ("{", '"x"', "{}", '{"A": {}}'):
+        with pytest.raises(UserError):
+            choices_from_text(text)
+
+
+def test_dates_are_utc_and_one_a_file() -> None:
+    (date,) = dates_from_words(["2019-06-01"], 1)
+    assert date is not None and date.isoformat() == "2019-06-01T00:00:00+00:00"
+    assert dates_from_words([], 2) == [None, None]
+    for words, n in ((["2019-06-01"], 2), (["1 June"], 1), (["2019-02-30"], 1)):
+        with pytest.raises(UserError):
+            dates_from_words(words, n)
+
+
+SQUARE = "POLYGON((0 0, 1 0, 1 1, 0 1, 0 0))"
+
+
+def test_regions_by_wkt_geojson_and_file(tmp_path: Path) -> None:
+    wkt = region_from_text(SQUARE)
+    assert wkt["type"] == "Polygon"
+    feature = '{"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [[[0,0],[1,0],[1,1],[0,1],[0,0]]]}}'
+    path = tmp_path / "region.geojson"
+    path.write_text(feature)
+    assert region_from_text(feature)["coordinates"] == region_from_text(str(path))["coordinates"]
+
+
+@pytest.mark.parametrize("text", [
+    "POINT(1 1)", "POLYGON EMPTY", "POLYGON((0 0, 1 1", "no such file", '{"type": "Polygon"}', "POLYGON((0 0, 1 0, 2 0, 0 0))",
+    "POLYGON((500000 5000000, 500100 5000000, 500100 5000100, 500000 5000000))", '{"type": 3}', "{}"])
+def test_regions_that_cannot_be_used(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        region_from_text(text)
+    assert caught.value.code == "BAD_REGION"
+
+
+def test_a_bow_tie_is_mended_and_keeps_its_area() -> None:
+    from shapely.geometry import shape
+
+    mended = shape(region_from_text("POLYGON((0 0, 1 1, 1 0, 0 1, 0 0))"))
+    assert mended.is_valid
+    assert mended.area == pytest.approx(0.5)
