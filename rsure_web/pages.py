@@ -1,4 +1,4 @@
-"""Pages that show several applications at once: home, project, status. They gather what selectors say; nothing is decided here."""
+"""Pages that show several applications at once: home, project, status. They gather what selectors say."""
 
 from __future__ import annotations
 
@@ -52,10 +52,17 @@ def _footprints(scenes: Iterable[Scene]) -> dict[str, Any]:
         properties = {"title": scene.name, "href": _address("scene", scene.pk)}
         features.append({"type": "Feature", "geometry": json.loads(scene.footprint.geojson), "properties": properties})
         centre = scene.footprint.centroid
-        points.append({"type": "Feature", "geometry": {"type": "Point", "coordinates": [centre.x, centre.y]}, "properties": properties})
+        points.append(
+            {"type": "Feature", "geometry": {"type": "Point", "coordinates": [centre.x, centre.y]}, "properties": properties}
+        )
     data = {"type": "FeatureCollection", "features": features + points}
-    return {"crs": "geo", "land": static("build/land.geojson"), "graticule": True, "bounds": [-150, -50, 160, 68],
-            "layers": [{"id": "footprints", "name": "Footprints", "kind": "geojson", "style": "footprint", "data": data}]}
+    return {
+        "crs": "geo",
+        "land": static("build/land.geojson"),
+        "graticule": True,
+        "bounds": [-150, -50, 160, 68],
+        "layers": [{"id": "footprints", "name": "Footprints", "kind": "geojson", "style": "footprint", "data": data}],
+    }
 
 
 def _groups(project: Project) -> list[SceneGroup]:
@@ -78,12 +85,23 @@ def home(request: HttpRequest) -> HttpResponse:
     runs = list(run_list_for_user(user))
     groups = _groups(sample) if sample else []
     chosen = projects[0] if projects else sample
-    return render(request, "home.html", {
-        "sample": sample, "projects": projects, "sample_cards": [group for group in groups if group.questions][:4],
-        "ask_projects": [p for p in projects_for_user(user) if can(user, p, "ask")], **_picker(chosen),
-        "n_review": review_count(user), "running": [run for run in runs if run.status in (Run.Status.QUEUED, Run.Status.RUNNING)],
-        "recent": runs[:5], "config": _footprints(scenes), "n_scenes": len(scenes), "map_scenes": scenes[:50],
-    })
+    return render(
+        request,
+        "home.html",
+        {
+            "sample": sample,
+            "projects": projects,
+            "sample_cards": [group for group in groups if group.questions][:4],
+            "ask_projects": [p for p in projects_for_user(user) if can(user, p, "ask")],
+            **_picker(chosen),
+            "n_review": review_count(user),
+            "running": [run for run in runs if run.status in (Run.Status.QUEUED, Run.Status.RUNNING)],
+            "recent": runs[:5],
+            "config": _footprints(scenes),
+            "n_scenes": len(scenes),
+            "map_scenes": scenes[:50],
+        },
+    )
 
 
 @login_required
@@ -101,11 +119,21 @@ def project(request: HttpRequest, project_id: UUID) -> HttpResponse:
     user = _user(request)
     found = access_project_by_id(user, project_id)
     scenes = list(scene_list_for_project(found))
-    return render(request, "project.html", {
-        "project": found, "scenes": scenes, "runs": run_list_for_user(user, project_id=found.pk), "config": _footprints(scenes),
-        "has_footprints": any(scene.footprint for scene in scenes), "may_ask": can(user, found, "ask"),
-        "may_ingest": can(user, found, "ingest"), "can_manage": can(user, found, "manage"), **_picker(found),
-    })
+    return render(
+        request,
+        "project.html",
+        {
+            "project": found,
+            "scenes": scenes,
+            "runs": run_list_for_user(user, project_id=found.pk),
+            "config": _footprints(scenes),
+            "has_footprints": any(scene.footprint for scene in scenes),
+            "may_ask": can(user, found, "ask"),
+            "may_ingest": can(user, found, "ingest"),
+            "can_manage": can(user, found, "manage"),
+            **_picker(found),
+        },
+    )
 
 
 def _waiting() -> dict[str, int]:
@@ -125,8 +153,10 @@ def _workers() -> list[dict[str, Any]]:
     inspect = celery.control.inspect(timeout=1.0)
     queues: dict[str, list[dict[str, Any]]] = inspect.active_queues() or {}
     active: dict[str, list[Any]] = inspect.active() or {}
-    return [{"name": name.split("@")[0], "queues": sorted(queue["name"] for queue in served), "n_active": len(active.get(name, []))}
-            for name, served in sorted(queues.items())]
+    return [
+        {"name": name.split("@")[0], "queues": sorted(queue["name"] for queue in served), "n_active": len(active.get(name, []))}
+        for name, served in sorted(queues.items())
+    ]
 
 
 @login_required
@@ -136,10 +166,15 @@ def workers(request: HttpRequest) -> HttpResponse:
     found = _workers()
     served = {queue for worker in found for queue in worker["queues"]}
     waiting = _waiting()
-    return render(request, "workers.html", {
-        "workers": found, "queues": [{"name": name, "is_served": name in served, "waiting": waiting.get(name)} for name in QUEUES],
-        "is_short": request.GET.get("short") == "1",
-    })
+    return render(
+        request,
+        "workers.html",
+        {
+            "workers": found,
+            "queues": [{"name": name, "is_served": name in served, "waiting": waiting.get(name)} for name in QUEUES],
+            "is_short": request.GET.get("short") == "1",
+        },
+    )
 
 
 @login_required
@@ -147,9 +182,15 @@ def workers(request: HttpRequest) -> HttpResponse:
 def status(request: HttpRequest) -> HttpResponse:
     """Health of database, broker and workers."""
     runs = run_list_for_user(_user(request), limit=200)
-    return render(request, "status.html", {
-        "parts": [{"name": "Database", "is_up": has_database(), "fix": "Start PostgreSQL, or correct DATABASE_URL."},
-                  {"name": "Broker and sockets", "is_up": has_broker(), "fix": "Start Redis or Valkey, or correct REDIS_URL."}],
-        "running": [run for run in runs if run.status in (Run.Status.QUEUED, Run.Status.RUNNING)],
-        "failed": [run for run in runs if run.status == Run.Status.FAILED][:20],
-    })
+    return render(
+        request,
+        "status.html",
+        {
+            "parts": [
+                {"name": "Database", "is_up": has_database(), "fix": "Start PostgreSQL, or correct DATABASE_URL."},
+                {"name": "Broker and sockets", "is_up": has_broker(), "fix": "Start Redis or Valkey, or correct REDIS_URL."},
+            ],
+            "running": [run for run in runs if run.status in (Run.Status.QUEUED, Run.Status.RUNNING)],
+            "failed": [run for run in runs if run.status == Run.Status.FAILED][:20],
+        },
+    )

@@ -237,7 +237,7 @@ def utc(value: Any) -> str:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            return value
+            return str(value)
     if not isinstance(value, datetime):
         return DASH
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -290,7 +290,7 @@ def pretty_json(value: Any) -> str:
 def map_json(config: Any) -> SafeString:
     """The map's configuration inside a script element: `<`, `>` and `&` are escaped as JSON, so it cannot be left."""
     text = json.dumps(config, ensure_ascii=False, default=str, allow_nan=False)
-    return mark_safe(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))  # noqa: S308
+    return mark_safe(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 @register.inclusion_tag("components/prior_bar.html")
@@ -305,8 +305,14 @@ def prior_bar(prior: Any, parent: Any = None, low: float = 0.0) -> dict[str, Any
 
     r, (left, right), n = _field(prior, "r_hat"), _field(prior, "interval"), _field(prior, "n")
     return {
-        "x": x(r), "left": x(left), "width": round(max(0.5, x(right) - x(left)), 2), "parent": x(parent) if _is_number(parent) else None,
-        "is_thin": n < 20, "r_hat": r, "interval": (left, right), "n": n,
+        "x": x(r),
+        "left": x(left),
+        "width": round(max(0.5, x(right) - x(left)), 2),
+        "parent": x(parent) if _is_number(parent) else None,
+        "is_thin": n < 20,
+        "r_hat": r,
+        "interval": (left, right),
+        "n": n,
     }
 
 
@@ -320,9 +326,16 @@ def meter(value: float, maximum: float = 1.0, label: str = "", kind: str = "") -
 @register.inclusion_tag("components/gate.html")
 def gate(p: float | None, reject_at: float, accept_at: float) -> dict[str, Any]:
     """Where p_correct lies against the two limits of the policy."""
-    return {"p": p, "reject_at": reject_at, "accept_at": accept_at, "x": None if p is None else round(p * 100, 1),
-            "rx": round(reject_at * 100, 1), "ax": round(accept_at * 100, 1),
-            "mid": round((accept_at - reject_at) * 100, 1), "rest": round((1 - accept_at) * 100, 1)}
+    return {
+        "p": p,
+        "reject_at": reject_at,
+        "accept_at": accept_at,
+        "x": None if p is None else round(p * 100, 1),
+        "rx": round(reject_at * 100, 1),
+        "ax": round(accept_at * 100, 1),
+        "mid": round((accept_at - reject_at) * 100, 1),
+        "rest": round((1 - accept_at) * 100, 1),
+    }
 
 
 @register.filter

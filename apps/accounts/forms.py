@@ -46,7 +46,9 @@ class SignInForm(AuthenticationForm):
         username = str(self.cleaned_data.get("username") or "")
         address = str(self.request.META.get("REMOTE_ADDR", "")) if self.request else ""
         if username and sign_in_is_paused(username=username, address=address):
-            raise ValidationError("Too many wrong passwords for this name. Wait ten minutes, or ask an administrator.", code="paused")
+            raise ValidationError(
+                "Too many wrong passwords for this name. Wait ten minutes, or ask an administrator.", code="paused"
+            )
         try:
             cleaned = super().clean()
         except ValidationError:
@@ -58,8 +60,12 @@ class SignInForm(AuthenticationForm):
 
 class ProjectForm(StyledForm):
     name = forms.CharField(max_length=120)
-    description = forms.CharField(max_length=2000, required=False, widget=forms.Textarea(attrs={"rows": 3}),
-                                  help_text="What it is about, for those you share it with.")
+    description = forms.CharField(
+        max_length=2000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="What it is about, for those you share it with.",
+    )
 
 
 class MemberForm(StyledForm):
@@ -69,5 +75,6 @@ class MemberForm(StyledForm):
 
 class TokenForm(StyledForm):
     name = forms.CharField(max_length=80, label="What is it for")
-    days = forms.TypedChoiceField(choices=[("30", "30 days"), ("90", "90 days"), ("365", "one year")], coerce=int, initial="90",
-                                  label="Valid for")
+    days = forms.TypedChoiceField(
+        choices=[("30", "30 days"), ("90", "90 days"), ("365", "one year")], coerce=int, initial="90", label="Valid for"
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ValidationError
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from apps.accounts.domain import SAMPLE_ROLE, Role, higher, role_allows
@@ -44,7 +43,7 @@ def can_anywhere(user: Person, action: str) -> bool:
     if user.is_staff:
         return True
     roles = Membership.objects.filter(user_id=user.pk, project__archived_at__isnull=True).values_list("role", flat=True)
-    return any(role_allows(role, action) for role in roles)
+    return any(role_allows(cast(Role, role), action) for role in roles)
 
 
 def access_project_by_id(user: Person, project_id: UUID | str, action: str = "view") -> Project:
@@ -60,8 +59,11 @@ def access_project_by_id(user: Person, project_id: UUID | str, action: str = "vi
         raise NotFoundError("project") from error
     if not can(user, project, action):
         raise UserError(
-            "FORBIDDEN", "Your role does not allow this.", f"In {project.name} you are {project_role(user, project)}.",
-            "Ask an administrator of the project for another role.", status=403,
+            "FORBIDDEN",
+            "Your role does not allow this.",
+            f"In {project.name} you are {project_role(user, project)}.",
+            "Ask an administrator of the project for another role.",
+            status=403,
         )
     return project
 
@@ -69,11 +71,16 @@ def access_project_by_id(user: Person, project_id: UUID | str, action: str = "vi
 def require_anywhere(user: Person, action: str) -> None:
     """UserError FORBIDDEN (403) unless `can_anywhere`."""
     if not can_anywhere(user, action):
-        raise UserError("FORBIDDEN", "Your role does not allow this.", "It needs a higher role in one of your projects.",
-                        "Ask an administrator.", status=403)
+        raise UserError(
+            "FORBIDDEN",
+            "Your role does not allow this.",
+            "It needs a higher role in one of your projects.",
+            "Ask an administrator.",
+            status=403,
+        )
 
 
-def project_list_for_user(user: Person) -> Sequence[Project]:
+def project_list_for_user(user: Person) -> QuerySet[Any]:
     """Own projects with `members` counted, without the sample."""
     return projects_for_user(user).filter(is_sample=False).annotate(members=Count("memberships"))
 
@@ -82,11 +89,11 @@ def sample_project() -> Project | None:
     return Project.objects.filter(is_sample=True, archived_at__isnull=True).first()
 
 
-def member_list(project: Project) -> Sequence[Membership]:
+def member_list(project: Project) -> QuerySet[Membership]:
     return project.memberships.select_related("user").order_by("user__username")
 
 
-def token_list_for_user(user: User) -> Sequence[ApiToken]:
+def token_list_for_user(user: User) -> QuerySet[ApiToken]:
     return ApiToken.objects.filter(user=user, revoked_at__isnull=True)
 
 

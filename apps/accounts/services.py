@@ -69,7 +69,9 @@ def project_update(*, project: Project, name: str, description: str) -> Project:
 def project_archive(*, project: Project) -> Project:
     """Takes the project out of every list; nothing is deleted, so an administrator of the site can bring it back."""
     if project.is_sample:
-        raise UserError("FORBIDDEN", "The sample project stays.", "Everybody uses it.", "Archive a project of your own.", status=403)
+        raise UserError(
+            "FORBIDDEN", "The sample project stays.", "Everybody uses it.", "Archive a project of your own.", status=403
+        )
     project.archived_at = timezone.now()
     project.save(update_fields=["archived_at"])
     return project
@@ -79,8 +81,13 @@ def _keeps_administrator(project: Project, without_user_id: int) -> None:
     """UserError CONFLICT where the project would be left without an administrator. Locks the memberships."""
     others = project.memberships.select_for_update().filter(role="administrator").exclude(user_id=without_user_id)
     if not others.exists():
-        raise UserError("CONFLICT", "This is the last administrator.", "A project must keep one.",
-                        "Make somebody else administrator first.", status=409)
+        raise UserError(
+            "CONFLICT",
+            "This is the last administrator.",
+            "A project must keep one.",
+            "Make somebody else administrator first.",
+            status=409,
+        )
 
 
 @transaction.atomic
@@ -116,7 +123,10 @@ def token_create(*, user: User, name: str, days: int | None = 365) -> tuple[ApiT
         raise UserError("BAD_ARGUMENT", "A token needs a name.", "It tells you later which script uses it.", "Give it one.")
     text = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
-        user=user, name=name.strip(), hint=text[:12], digest=digest_bytes(text.encode()),
+        user=user,
+        name=name.strip(),
+        hint=text[:12],
+        digest=digest_bytes(text.encode()),
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
     )
     return token, text

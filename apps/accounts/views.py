@@ -62,9 +62,16 @@ def account(request: HttpRequest) -> HttpResponse:
             _, text = token_create(user=user, name=token_form.cleaned_data["name"], days=token_form.cleaned_data["days"])
             token_form = TokenForm()
     style(password)
-    return render(request, "accounts/account.html", {
-        "password_form": password, "token_form": token_form, "token_text": text, "tokens": token_list_for_user(user),
-    })
+    return render(
+        request,
+        "accounts/account.html",
+        {
+            "password_form": password,
+            "token_form": token_form,
+            "token_text": text,
+            "tokens": token_list_for_user(user),
+        },
+    )
 
 
 @login_required
@@ -94,18 +101,31 @@ def project_members(request: HttpRequest, project_id: UUID) -> HttpResponse:
     form = MemberForm(request.POST or None)
     if form.is_valid():
         try:
-            member = membership_set(project=project, username=form.cleaned_data["username"], role=cast(Role, form.cleaned_data["role"]))
+            member = membership_set(
+                project=project, username=form.cleaned_data["username"], role=cast(Role, form.cleaned_data["role"])
+            )
         except UserError as error:
             form.add_error(None, f"{error.what} {error.why} {error.fix}")
         else:
             messages.success(request, f"{member.user.name} is now {member.role}.")
             return redirect("project_members", project_id=project.pk)
-    matrix = [{"action": action, "meaning": ACTION_MEANING[action], "roles": [action in actions_of(role) for role in ROLES]}
-              for action in ACTIONS]
-    return render(request, "accounts/members.html", {
-        "project": project, "members": member_list(project), "form": form, "roles": ROLES, "matrix": matrix,
-        "can_manage": can(user, project, "manage"),
-    }, status=400 if form.errors else 200)
+    matrix = [
+        {"action": action, "meaning": ACTION_MEANING[action], "roles": [action in actions_of(role) for role in ROLES]}
+        for action in ACTIONS
+    ]
+    return render(
+        request,
+        "accounts/members.html",
+        {
+            "project": project,
+            "members": member_list(project),
+            "form": form,
+            "roles": ROLES,
+            "matrix": matrix,
+            "can_manage": can(user, project, "manage"),
+        },
+        status=400 if form.errors else 200,
+    )
 
 
 @login_required

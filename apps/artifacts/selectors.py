@@ -21,7 +21,10 @@ def access_artifact_by_digest(user: Any, digest: str) -> tuple[Artifact, Artifac
         raise NotFoundError("artifact")
     visible = apps.get_model("accounts", "Project").objects.visible_to(user)  # type: ignore[attr-defined]
     link = (
-        ArtifactLink.objects.select_related("artifact").filter(artifact_id=digest, project__in=visible).order_by("created_at").first()
+        ArtifactLink.objects.select_related("artifact")
+        .filter(artifact_id=digest, project__in=visible)
+        .order_by("created_at")
+        .first()
     )
     if link is None:
         raise NotFoundError("artifact")

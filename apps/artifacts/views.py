@@ -15,7 +15,9 @@ from apps.artifacts.selectors import access_artifact_by_digest
 from apps.core.errors import FaultError
 
 # Shown in the browser; anything else is offered as a file. SVG and HTML are not here: they can carry scripts.
-INLINE = frozenset({"image/png", "image/jpeg", "image/webp", "application/json", "application/geo+json", "text/plain", "text/csv"})
+INLINE = frozenset(
+    {"image/png", "image/jpeg", "image/webp", "application/json", "application/geo+json", "text/plain", "text/csv"}
+)
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 

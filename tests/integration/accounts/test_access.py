@@ -2,13 +2,14 @@
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import ApiToken, Membership
+from apps.accounts.models import ApiToken, Membership, Project, User
 from apps.accounts.selectors import (
     access_project_by_id,
     can,
@@ -33,21 +34,21 @@ PASSWORD = "a long river runs"
 
 
 @pytest.fixture
-def owner():
+def owner() -> User:
     return user_create(username="owner", password=PASSWORD, full_name="Olga Owner")
 
 
 @pytest.fixture
-def stranger():
+def stranger() -> User:
     return user_create(username="stranger", password=PASSWORD)
 
 
 @pytest.fixture
-def project(owner):
+def project(owner: User) -> Project:
     return project_create(user=owner, name="Valley")
 
 
-def test_the_creator_administers_and_others_get_404(project, owner, stranger):
+def test_the_creator_administers_and_others_get_404(project: Project, owner: User, stranger: User) -> None:
     assert access_project_by_id(owner, project.pk, "manage") == project
     with pytest.raises(NotFoundError):
         access_project_by_id(stranger, project.pk)
@@ -55,12 +56,12 @@ def test_the_creator_administers_and_others_get_404(project, owner, stranger):
 
 
 @pytest.mark.parametrize("bad", ["", "x", "../etc", uuid.uuid4(), None, "0" * 400])
-def test_ids_that_name_nothing_read_like_others_projects(bad, owner):
+def test_ids_that_name_nothing_read_like_others_projects(bad: Any, owner: User) -> None:
     with pytest.raises(NotFoundError):
         access_project_by_id(owner, bad)
 
 
-def test_a_member_with_too_small_a_role_is_told_so(project, stranger):
+def test_a_member_with_too_small_a_role_is_told_so(project: Project, stranger: User) -> None:
     membership_set(project=project, username="stranger", role="viewer")
     assert access_project_by_id(stranger, project.pk, "view") == project
     with pytest.raises(UserError) as error:
@@ -68,7 +69,7 @@ def test_a_member_with_too_small_a_role_is_told_so(project, stranger):
     assert (error.value.code, error.value.status) == ("FORBIDDEN", 403)
 
 
-def test_inactive_people_and_archived_projects_are_outside(project, owner):
+def test_inactive_people_and_archived_projects_are_outside(project: Project, owner: User) -> None:
     assert can(owner, project, "manage")
     owner.is_active = False
     assert not can(owner, project, "view")
@@ -79,7 +80,7 @@ def test_inactive_people_and_archived_projects_are_outside(project, owner):
         access_project_by_id(owner, project.pk)
 
 
-def test_everybody_may_ask_in_the_sample_but_not_manage_it(stranger):
+def test_everybody_may_ask_in_the_sample_but_not_manage_it(stranger: User) -> None:
     sample = project_create(user=None, name="Sample", is_sample=True)
     assert can(stranger, sample, "ask")
     assert not can(stranger, sample, "manage")
@@ -87,7 +88,7 @@ def test_everybody_may_ask_in_the_sample_but_not_manage_it(stranger):
         project_archive(project=sample)
 
 
-def test_a_project_keeps_its_last_administrator(project, owner, stranger):
+def test_a_project_keeps_its_last_administrator(project: Project, owner: User, stranger: User) -> None:
     with pytest.raises(UserError) as error:
         membership_set(project=project, username="owner", role="viewer")
     assert error.value.code == "CONFLICT"
@@ -98,7 +99,7 @@ def test_a_project_keeps_its_last_administrator(project, owner, stranger):
     assert Membership.objects.get(project=project).user == stranger
 
 
-def test_prior_rights_come_from_a_role_in_any_project(project, owner, stranger):
+def test_prior_rights_come_from_a_role_in_any_project(project: Project, owner: User, stranger: User) -> None:
     assert can_anywhere(owner, "prior_manage")
     assert not can_anywhere(stranger, "prior_view")
     membership_set(project=project, username="stranger", role="reviewer")
@@ -106,7 +107,7 @@ def test_prior_rights_come_from_a_role_in_any_project(project, owner, stranger):
     assert not can_anywhere(stranger, "prior_manage")
 
 
-def test_tokens_open_until_revoked_or_expired_and_are_not_stored(owner, stranger):
+def test_tokens_open_until_revoked_or_expired_and_are_not_stored(owner: User, stranger: User) -> None:
     token, text = token_create(user=owner, name="script")
     assert text.startswith("rsure_")
     assert text not in str(ApiToken.objects.filter(pk=token.pk).values().get())
@@ -124,14 +125,14 @@ def test_tokens_open_until_revoked_or_expired_and_are_not_stored(owner, stranger
     assert user_by_token(text) is None
 
 
-def test_a_weak_password_and_a_taken_name_are_refused(owner):
+def test_a_weak_password_and_a_taken_name_are_refused(owner: User) -> None:
     with pytest.raises(UserError, match="weak"):
         user_create(username="new", password="short")
     with pytest.raises(UserError, match="taken"):
         user_create(username="OWNER", password=PASSWORD)
 
 
-def test_sign_in_and_out(client: Client, owner):
+def test_sign_in_and_out(client: Client, owner: User) -> None:
     cache.clear()
     page = client.get("/accounts/login/?next=/account/")
     assert page.status_code == 200
@@ -142,13 +143,13 @@ def test_sign_in_and_out(client: Client, owner):
     assert client.get("/account/").status_code == 302
 
 
-def test_sign_in_does_not_send_people_to_other_sites(client: Client, owner):
+def test_sign_in_does_not_send_people_to_other_sites(client: Client, owner: User) -> None:
     cache.clear()
     answer = client.post("/accounts/login/", {"username": "owner", "password": PASSWORD, "next": "//evil.example/"})
     assert answer["Location"] == "/"
 
 
-def test_guessing_is_slowed_per_name_and_a_right_password_does_not_help(client: Client, owner):
+def test_guessing_is_slowed_per_name_and_a_right_password_does_not_help(client: Client, owner: User) -> None:
     cache.clear()
     for _ in range(SIGN_IN_TRIES):
         assert client.post("/accounts/login/", {"username": "owner", "password": "wrong"}).status_code == 200
@@ -160,7 +161,9 @@ def test_guessing_is_slowed_per_name_and_a_right_password_does_not_help(client: 
     cache.clear()
 
 
-def test_member_page_answers_404_to_others_and_403_to_small_roles(client: Client, project, owner, stranger):
+def test_member_page_answers_404_to_others_and_403_to_small_roles(
+    client: Client, project: Project, owner: User, stranger: User
+) -> None:
     address = f"/projects/{project.pk}/members/"
     client.force_login(stranger)
     assert client.get(address).status_code == 404
@@ -173,7 +176,7 @@ def test_member_page_answers_404_to_others_and_403_to_small_roles(client: Client
     assert client.post(address, {"username": "nobody", "role": "analyst"}).status_code == 400
 
 
-def test_a_new_token_is_shown_once(client: Client, owner):
+def test_a_new_token_is_shown_once(client: Client, owner: User) -> None:
     client.force_login(owner)
     page = client.post("/account/", {"what": "token", "name": "nightly", "days": "30"}).content.decode()
     text = page.split('data-copy="')[1].split('"')[0]

@@ -24,15 +24,16 @@ def files(root: Path) -> list[Path]:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    return json.loads((BUILD / "digests.json").read_text())
+    digests: dict[str, dict[str, str]] = json.loads((BUILD / "digests.json").read_text())
+    return digests
 
 
-def test_sources_are_those_the_bundles_were_built_from():
+def test_sources_are_those_the_bundles_were_built_from() -> None:
     now = digests([path for name in SOURCES for path in files(FRONTEND / name)], FRONTEND)
     assert now == recorded()["sources"], "run `npm ci && npm run build` in frontend/"
 
 
-def test_bundles_are_those_that_were_built():
+def test_bundles_are_those_that_were_built() -> None:
     now = digests([path for path in files(BUILD) if path.name != "digests.json"], BUILD)
     assert now == recorded()["bundles"]
 
@@ -40,19 +41,19 @@ def test_bundles_are_those_that_were_built():
 @pytest.mark.skipif(
     not (FRONTEND / "node_modules").is_dir() or shutil.which("node") is None, reason="no node_modules: `npm ci` in frontend/"
 )
-def test_a_new_build_gives_the_same_bytes(tmp_path):
+def test_a_new_build_gives_the_same_bytes(tmp_path: Path) -> None:
     subprocess.run(["node", "build.mjs", str(tmp_path)], cwd=FRONTEND, check=True, capture_output=True)
     now = digests([path for path in files(tmp_path) if path.name != "digests.json"], tmp_path)
     assert now == recorded()["bundles"]
 
 
-def test_the_lock_file_names_no_registry():
+def test_the_lock_file_names_no_registry() -> None:
     lock = json.loads((FRONTEND / "package-lock.json").read_text())
     assert lock["packages"]
     assert not [name for name, package in lock["packages"].items() if "resolved" in package]
 
 
-def test_raw_colours_stand_in_the_tokens_only():
+def test_raw_colours_stand_in_the_tokens_only() -> None:
     colour = re.compile(r"#[0-9a-fA-F]{3,8}\b|\brgba?\(|\bhsla?\(")
     found = {
         path.name: colour.findall(path.read_text())
@@ -62,13 +63,13 @@ def test_raw_colours_stand_in_the_tokens_only():
     assert {name: hits for name, hits in found.items() if hits} == {}
 
 
-def test_no_address_of_another_site_is_loaded():
+def test_no_address_of_another_site_is_loaded() -> None:
     for path in files(BUILD):
         if path.suffix == ".css":
             assert not re.findall(r"url\(\s*['\"]?(?:https?:)?//", path.read_text()), path.name
 
 
-def test_both_dark_blocks_are_equal():
+def test_both_dark_blocks_are_equal() -> None:
     text = (FRONTEND / "css" / "tokens.css").read_text()
     by_system = text.split("@media (prefers-color-scheme:dark){", 1)[1].split("}}", 1)[0].split("{", 1)[1]
     by_choice = text.split(':root[data-theme="dark"]{', 1)[1].split("}", 1)[0]
