@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 
-# Tags that tell the acquisition, best first; the value that follows tells whether it may be the file's making instead.
+# Tags that tell the acquisition, best first; the value that follows tells whether it may be the file's making
+# instead.
 _TAGS = (
     "DATE_ACQUIRED", "ACQUISITIONDATETIME", "ACQUISITION_DATETIME", "ACQUISITION_DATE", "SENSING_TIME",
     "PRODUCT_START_TIME", "DATATAKE_1_DATATAKE_SENSING_START", "TIME_COVERAGE_START", "RANGEBEGINNINGDATE",
@@ -20,7 +21,8 @@ def _aware(when: datetime) -> datetime:
 
 
 def read_time(text: str) -> datetime | None:
-    """An aware UTC time from ISO 8601, ``YYYY:MM:DD hh:mm:ss`` (TIFF, EXIF) or ``YYYYMMDD``; None for anything else."""
+    """An aware UTC time from ISO 8601, ``YYYY:MM:DD hh:mm:ss`` (TIFF, EXIF) or ``YYYYMMDD``; None for
+    anything else."""
     text = text.strip().replace("\x00", "")
     found = re.match(r"^(\d{4}):(\d{2}):(\d{2})(.*)$", text)
     if found:
@@ -37,7 +39,8 @@ def _is_plausible(day: date) -> bool:
 
 
 def time_of_tags(tags: Mapping[str, str]) -> tuple[datetime, str] | None:
-    """(time, tag) from the metadata, or None. ``TIFFTAG_DATETIME`` comes last: it may tell when the file was made."""
+    """(time, tag) from the metadata, or None. ``TIFFTAG_DATETIME`` comes last: it may tell when the file was
+    made."""
     upper = {k.upper(): v for k, v in tags.items()}
     for tag in (*_TAGS, "TIFFTAG_DATETIME"):
         value = upper.get(tag)
@@ -72,8 +75,9 @@ def _ordinal(year: str, doy: str) -> date | None:
 def day_of_name(name: str) -> date | None:
     """The one day that a file name tells; None where it tells none or several.
 
-    Read are: Landsat scene ids (``LC82320832016040…``: path, row, year, day of year; ``LC08_L1TP_015032_20020720_…``:
-    the first date), MODIS (``.A2014049.``), ``YYYY-MM-DD`` (also ``_`` or ``.`` between) and ``YYYYMMDD``.
+    Read are: Landsat scene ids (``LC82320832016040…``: path, row, year, day of year;
+    ``LC08_L1TP_015032_20020720_…``: the first date), MODIS (``.A2014049.``), ``YYYY-MM-DD`` (also ``_`` or
+    ``.`` between) and ``YYYYMMDD``.
     """
     found = re.search(r"(?:^|[^A-Za-z0-9])L[CEOTM][4-9]\d{6}(\d{4})(\d{3})", name)
     if found:

@@ -1,4 +1,5 @@
-"""What a raster file says of itself, and what counting its pixels says: plain data between ingest and ``inspect``."""
+"""What a raster file says of itself, and what counting its pixels says: plain data between ingest and
+``inspect``."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ class BandFacts(BaseModel):
 
 
 class RasterFacts(BaseModel):
-    """The header. ``transform`` is (a, b, c, d, e, f); ``crs_wkt`` is empty where the file has none. ``is_picture``:
-    PNG or JPEG, whose gray and colours are declared by the format itself. ``changes`` tells what ingest changed."""
+    """The header. ``transform`` is (a, b, c, d, e, f); ``crs_wkt`` is empty where the file has none.
+    ``is_picture``: PNG or JPEG, whose gray and colours are declared by the format itself. ``changes`` tells
+    what ingest changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: str
@@ -54,7 +56,8 @@ class RasterFacts(BaseModel):
 
 
 class BandCounts(BaseModel):
-    """Pixels of one band, over the whole raster. ``low`` and ``high`` are over finite values but declared nodata."""
+    """Pixels of one band, over the whole raster. ``low`` and ``high`` are over finite values but declared
+    nodata."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     n_not_finite: int = 0
@@ -66,8 +69,9 @@ class BandCounts(BaseModel):
 
 
 class FillCandidate(BaseModel):
-    """Pixels whose bands all hold ``value``. ``next_low`` and ``next_high`` are the nearest other values below and
-    above it in the first band; ``border_share`` is the share of them that hangs together with the edge of the raster."""
+    """Pixels whose bands all hold ``value``. ``next_low`` and ``next_high`` are the nearest other values
+    below and above it in the first band; ``border_share`` is the share of them that hangs together with the
+    edge of the raster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
@@ -93,8 +97,9 @@ class Histogram(BaseModel):
 
 
 class BandStatistics(BaseModel):
-    """Over the valid samples, in stored units. Percentiles and histogram are of ``n_sampled`` samples spread evenly
-    over the raster (all of them up to SAMPLE_LIMIT); the other figures are exact. None where nothing is valid."""
+    """Over the valid samples, in stored units. Percentiles and histogram are of ``n_sampled`` samples spread
+    evenly over the raster (all of them up to SAMPLE_LIMIT); the other figures are exact. None where nothing
+    is valid."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     index: int

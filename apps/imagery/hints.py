@@ -12,10 +12,11 @@ from apps.core.geo.bands import BAND_ROLES
 class SceneHints(BaseModel):
     """Every field is optional; ``None`` or ``auto`` leaves the file's own word.
 
-    ``roles`` maps a role to its 1-based band. ``fill`` decides about undeclared fill: ``is_fill`` makes ``fill_value``
-    in all bands fill, ``is_real`` drops every suspicion. ``nodata`` is a value in stored units that the person declares
-    for every band; ``nodata_is_real`` says that the declared nodata is a real value. ``scale`` and ``offset`` turn
-    stored into physical values in ``unit``. ``looks_right`` names findings that the person has looked at.
+    ``roles`` maps a role to its 1-based band. ``fill`` decides about undeclared fill: ``is_fill`` makes
+    ``fill_value`` in all bands fill, ``is_real`` drops every suspicion. ``nodata`` is a value in stored units
+    that the person declares for every band; ``nodata_is_real`` says that the declared nodata is a real value.
+    ``scale`` and ``offset`` turn stored into physical values in ``unit``. ``looks_right`` names findings that
+    the person has looked at.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

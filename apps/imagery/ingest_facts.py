@@ -30,7 +30,8 @@ def unreadable(name: str, why: str) -> UserError:
 
 
 def open_upload(path: Path, name: str) -> tuple[Any, Format]:
-    """(dataset, format) of a hostile file: its driver pinned, its declared size checked before any pixel is read.
+    """(dataset, format) of a hostile file: its driver pinned, its declared size checked before any pixel is
+    read.
 
     Raises UserError UNSAFE_FILE, UNREADABLE or TOO_LARGE.
     """
@@ -103,7 +104,8 @@ def read_facts(dataset: Any, kind: Format, n_bytes: int) -> RasterFacts:
 
 
 def count_pixels(path: Path, ranges: list[tuple[float, float] | None]) -> RasterCounts:
-    """Counts over all pixels of our own COG at ``path``, window by window; ``ranges`` are the bands' valid ranges."""
+    """Counts over all pixels of our own COG at ``path``, window by window; ``ranges`` are the bands' valid
+    ranges."""
     with rasterio.Env(**GDAL_OPTIONS), rasterio.open(path, driver=TIFF.driver) as dataset:
         return _Counter(dataset, ranges).run()
 
@@ -198,7 +200,7 @@ class _Counter:
         )
 
     def _same(self, pixels: NDArray[Any], value: float) -> NDArray[np.bool_]:
-        same = pixels[0] == self.dtype.type(value)
+        same: NDArray[np.bool_] = pixels[0] == self.dtype.type(value)
         for plane in pixels[1:]:
             if not same.any():
                 break
@@ -206,7 +208,8 @@ class _Counter:
         return same
 
     def _border_share(self, value: float) -> float | None:
-        """Of the fill pixels, the share in pieces that touch the raster's edge; on an overview of at most _EDGE_PX²."""
+        """Of the fill pixels, the share in pieces that touch the raster's edge; on an overview of at most
+        _EDGE_PX²."""
         dataset = self.dataset
         scale = min(1.0, _EDGE_PX / max(dataset.width, dataset.height))
         shape = (max(1, round(dataset.height * scale)), max(1, round(dataset.width * scale)))

@@ -15,8 +15,9 @@ from apps.core.ids import uuid7
 
 
 class Scene(models.Model):
-    """One raster of a project. ``info`` is the SceneInfo as it stands: what the file said (``facts``, ``counts``), then
-    what persons said (``hints``). Figures are in ``statistics``, the ingest check's findings in ``findings``."""
+    """One raster of a project. ``info`` is the SceneInfo as it stands: what the file said (``facts``,
+    ``counts``), then what persons said (``hints``). Figures are in ``statistics``, the ingest check's
+    findings in ``findings``."""
 
     INGESTING, READY, FAILED = "ingesting", "ready", "failed"
 
@@ -88,7 +89,8 @@ class Scene(models.Model):
 
 
 class Upload(models.Model):
-    """A file on its way in. Its bytes lie alone in a folder of their own, under a name that the server made."""
+    """A file on its way in. Its bytes lie alone in a folder of their own, under a name that the server
+    made."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="uploads")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """``bands`` maps the sensor's band names to (role, centre wavelength in nm). ``exclusive`` names occur in no
-    other profile: one of them settles which sensor a list of names belongs to."""
+    """``bands`` maps the sensor's band names to (role, centre wavelength in nm). ``exclusive`` names occur in
+    no other profile: one of them settles which sensor a list of names belongs to."""
 
     key: str
     sensor: str
@@ -71,7 +71,8 @@ LANDSAT8 = Profile(
 )  # fmt: skip
 PROFILES = (SENTINEL2, LANDSAT7, LANDSAT5, LANDSAT8)
 
-# MOD13Q1/MYD13Q1 version 6 user guide, table 2: stored int16, valid range −2000 to 10000, scale 0.0001, fill −3000.
+# MOD13Q1/MYD13Q1 version 6 user guide, table 2: stored int16, valid range −2000 to 10000, scale 0.0001, fill
+# −3000.
 MOD13_RANGE = (-2000.0, 10000.0)
 MOD13_SCALE = 1e-4
 MOD13_SENSOR = "MODIS MOD13/MYD13"
@@ -93,8 +94,8 @@ WORDS: dict[str, str] = {
 
 
 def band_name(text: str) -> str | None:
-    """A description as the sensors write it (``B4``, ``B8A``, ``B61``, ``BQA``), or None: from ``B04``, ``Band 4``,
-    ``SR_B4``, ``band_8a``, ``B6_VCID_1``."""
+    """A description as the sensors write it (``B4``, ``B8A``, ``B61``, ``BQA``), or None: from ``B04``,
+    ``Band 4``, ``SR_B4``, ``band_8a``, ``B6_VCID_1``."""
     word = text.strip().upper().replace(" ", "_")
     word = re.sub(r"^(?:SR_|ST_)", "", word)
     for profile in PROFILES:
@@ -122,8 +123,8 @@ def told_profile(name: str, tags: Sequence[str]) -> Profile | None:
 
 
 def profile_of(names: Sequence[str | None], told: Profile | None) -> Profile | None:
-    """The profile that a file's band names belong to: the told one where they fit it, else the one with a name that no
-    other profile has. None where the names could be of several sensors: nobody guesses."""
+    """The profile that a file's band names belong to: the told one where they fit it, else the one with a
+    name that no other profile has. None where the names could be of several sensors: nobody guesses."""
     held = {n for n in names if n}
     if not held:
         return None
@@ -134,7 +135,8 @@ def profile_of(names: Sequence[str | None], told: Profile | None) -> Profile | N
 
 
 def name_band(name: str) -> str | None:
-    """The band that the name of a single-band file ends in: ``…_B4.tif``, ``…_band4``, ``…_sr_band4``, ``…_BQA``."""
+    """The band that the name of a single-band file ends in: ``…_B4.tif``, ``…_band4``, ``…_sr_band4``,
+    ``…_BQA``."""
     stem = re.sub(r"\.[A-Za-z0-9]+$", "", name)
     found = re.search(r"(?:^|[_\-. ])((?:sr_|st_)?(?:band_?|b)\d{1,2}a?(?:_vcid_[12])?|bqa|qa_pixel)$", stem, re.I)
     return band_name(found[1]) if found else None

@@ -19,8 +19,8 @@ from apps.imagery.readers import SceneReader, open_scene
 
 
 def scene_get_for_user(user: Person, scene_id: UUID | str, action: str = "view") -> Scene:
-    """The scene, if the user may do ``action`` in its project. NotFoundError (404) for what is absent or of others;
-    UserError FORBIDDEN (403) for members whose role is too small."""
+    """The scene, if the user may do ``action`` in its project. NotFoundError (404) for what is absent or of
+    others; UserError FORBIDDEN (403) for members whose role is too small."""
     try:
         scene = Scene.objects.select_related("project").get(pk=scene_id)
     except (Scene.DoesNotExist, ValidationError, ValueError, TypeError) as error:
@@ -65,9 +65,9 @@ def scenes_for_ask(user: Person, project: Project, scene_ids: Sequence[str]) -> 
 
 
 def scene_reader(info: SceneInfo) -> SceneReader:
-    """A reader over the COG of the scene that ``info`` describes, for runs: ``info`` is the question's own copy, so that
-    a later change of roles or fill does not change a run. KeyError where there is no such scene, FaultError where it has
-    no pixels."""
+    """A reader over the COG of the scene that ``info`` describes, for runs: ``info`` is the question's own
+    copy, so that a later change of roles or fill does not change a run. KeyError where there is no such
+    scene, FaultError where it has no pixels."""
     try:
         scene = Scene.objects.only("cog").get(pk=info.scene_id)
     except (Scene.DoesNotExist, ValidationError) as error:

@@ -14,8 +14,8 @@ HISTOGRAM_BINS = 48
 
 
 def scene_statistics(reader: RasterReader) -> RasterStatistics:
-    """Exact counts, extremes, mean and standard deviation (population) of each band's valid stored values, and
-    percentiles and a histogram of evenly spread samples."""
+    """Exact counts, extremes, mean and standard deviation (population) of each band's valid stored values,
+    and percentiles and a histogram of evenly spread samples."""
     info = reader.info
     n_px = info.grid.width * info.grid.height
     shown = [b.index for b in info.bands if b.role != "alpha"]

@@ -1,0 +1,106 @@
+"""Any accepted file to a COG of ours, and its facts; runs in the ingest process (and in tests on trusted
+files)."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+from rasterio.enums import ColorInterp
+from rasterio.errors import NotGeoreferencedWarning, RasterioError
+
+from apps.core.errors import UserError
+from apps.imagery.facts import BandFacts, RasterFacts
+from apps.imagery.formats import NETCDF, PNG, TIFF, format_of
+from apps.imagery.hints import SceneHints
+from apps.imagery.ingest_facts import open_upload, read_facts, unreadable
+from apps.imagery.readers import GDAL_OPTIONS
+from apps.imagery.writers import write_cog
+
+
+def convert(source: Path, target: Path, name: str, hints: SceneHints) -> RasterFacts:
+    """Writes the COG of ``source`` to ``target``. Stored values are kept as they are; what had to be changed
+    (a palette picture becomes colours, bits become bytes, a netCDF variable becomes a raster) stands in
+    ``changes``.
+
+    Raises UserError UNSAFE_FILE, UNREADABLE, TOO_LARGE or BAD_ARGUMENT.
+    """
+    with warnings.catch_warnings(), rasterio.Env(**GDAL_OPTIONS):
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with tempfile.TemporaryDirectory(prefix="convert-", dir=target.parent) as folder:
+            plain = Path(folder) / "plain.tif"
+            try:
+                return _convert(source, plain, target, name, hints)
+            except (RasterioError, MemoryError) as error:
+                if isinstance(error, MemoryError):
+                    raise UserError(
+                        "TOO_LARGE", f"“{name}” is too large.", "It needs more memory than ingest may use.",
+                        "Cut it into parts, or store it in tiles, and upload that.", status=413,
+                    ) from error  # fmt: skip
+                raise unreadable(name, "Its pixels are broken or cut off, or packed in a way that is not read.") from error
+
+
+def _convert(source: Path, plain: Path, target: Path, name: str, hints: SceneHints) -> RasterFacts:
+    if format_of(source, name) is NETCDF:
+        from apps.imagery.ingest_netcdf import write_variable
+
+        facts = write_variable(source, plain, name, hints)
+        with rasterio.open(plain, driver=TIFF.driver) as dataset:
+            write_cog(dataset, target, n_bands=dataset.count, dtype=facts.dtype)
+        return facts
+    dataset, kind = open_upload(source, name)
+    with dataset:
+        facts = read_facts(dataset, kind, source.stat().st_size)
+        bits = {dataset.tags(i, ns="IMAGE_STRUCTURE").get("NBITS") for i in dataset.indexes} - {None}
+        if facts.has_palette and kind is PNG:
+            facts = _expand_palette(dataset, plain, facts)
+        elif any(b not in ("8", "16", "32", "64") for b in bits):
+            _copy_plain(dataset, plain)
+            facts = facts.model_copy(update={"changes": (f"{'/'.join(sorted(map(str, bits)))}-bit values were widened.",)})
+        else:
+            write_cog(dataset, target, n_bands=dataset.count, dtype=facts.dtype)
+            return facts
+    with rasterio.open(plain, driver=TIFF.driver) as dataset:
+        write_cog(dataset, target, n_bands=dataset.count, dtype=facts.dtype)
+    return facts
+
+
+def _profile(dataset: Any, count: int) -> dict[str, Any]:
+    profile: dict[str, Any] = {
+        "driver": "GTiff", "width": dataset.width, "height": dataset.height, "count": count, "dtype": dataset.dtypes[0],
+        "tiled": True, "blockxsize": 256, "blockysize": 256, "bigtiff": "IF_SAFER", "nodata": dataset.nodata,
+    }  # fmt: skip
+    if dataset.crs:
+        profile["crs"] = dataset.crs
+    if not dataset.transform.is_identity:
+        profile["transform"] = dataset.transform
+    return profile
+
+
+def _copy_plain(dataset: Any, plain: Path) -> None:
+    with rasterio.open(plain, "w", **_profile(dataset, dataset.count)) as out:
+        for _, window in dataset.block_windows(1):
+            out.write(dataset.read(window=window), window=window)
+        if dataset.colorinterp[0] is ColorInterp.palette:
+            out.write_colormap(1, dataset.colormap(1))
+
+
+def _expand_palette(dataset: Any, plain: Path, facts: RasterFacts) -> RasterFacts:
+    table = np.zeros((256, 4), dtype=np.uint8)
+    for value, color in dataset.colormap(1).items():
+        if 0 <= value < 256:
+            table[value] = color
+    has_alpha = bool((table[sorted(v for v in dataset.colormap(1) if 0 <= v < 256), 3] != 255).any())
+    names = ("red", "green", "blue", "alpha")[: 4 if has_alpha else 3]
+    with rasterio.open(plain, "w", **_profile(dataset, len(names)) | {"nodata": None}) as out:
+        out.colorinterp = [ColorInterp[n] for n in names]
+        for _, window in dataset.block_windows(1):
+            out.write(np.moveaxis(table[dataset.read(1, window=window)][..., : len(names)], -1, 0), window=window)
+    bands = tuple(BandFacts(color=n) for n in names)
+    return facts.model_copy(
+        update={"bands": bands, "has_palette": False, "changes": ("The picture's palette was turned into colours.",)}
+    )

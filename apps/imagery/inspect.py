@@ -1,0 +1,733 @@
+"""From what a file says, what its pixels count and what a person said, to a SceneInfo and its findings. Pure.
+
+``inspect_file(path, name, hints)`` does all of it for one trusted file; ingest does the same in its own
+process. What cannot be known stays unknown and is asked for: no band gets a role by its position, no date a
+guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+
+from apps.core.errors import UserError
+from apps.core.geo.bands import Band, FillRule, RoleSource
+from apps.core.geo.grid import Grid
+from apps.core.geo.scene import Known, SceneInfo
+from apps.imagery import profiles
+from apps.imagery.dates import day_of_name, time_of_tags
+from apps.imagery.facts import FillCandidate, RasterCounts, RasterFacts, RasterStatistics
+from apps.imagery.hints import SceneHints
+
+# Undeclared fill of 8-bit colours is believed only where it covers this share and hangs together with the
+# edge: black shadow and white roofs are real.
+COLOR_FILL_SHARE = 0.005
+COLOR_FILL_BORDER = 0.9
+# Elsewhere a value in *all* of several bands at once is no accident from this share on.
+FILL_SHARE = 1e-4
+# Whole numbers that span less than this are taken for classes: 0 is one of them.
+CLASS_SPAN = 20
+# Below this share of valid pixels a scene is called mostly empty.
+LOW_VALID_SHARE = 0.5
+# Since 25 January 2022 (processing baseline 04.00) Sentinel-2 products carry an offset of −1000.
+S2_OFFSET_SINCE = datetime(2022, 1, 25, tzinfo=UTC)
+S2_OFFSET = -1000.0
+S2_SCALE = 1e-4
+
+
+class Fix(BaseModel):
+    """What a person can do about a finding: a button that sets ``hints``, or a form that asks for
+    ``field``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    label: str
+    field: Literal["", "roles", "gsd_m", "acquired_at", "crs", "nodata", "scale"] = ""
+    hints: dict[str, Any] = Field(default_factory=dict)
+    is_primary: bool = False
+
+
+class Finding(BaseModel):
+    """One line of the ingest check. ``light``: ok, warn (look at it), block (must be settled)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    key: str
+    title: str
+    light: Literal["ok", "warn", "block"]
+    value: str
+    text: str
+    code: str = Field(default="", description="error code of what stays closed meanwhile: NEEDS_CRS, NEEDS_GSD, …")
+    fixes: tuple[Fix, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    info: SceneInfo
+    findings: tuple[Finding, ...]
+    statistics: RasterStatistics | None = None
+
+
+def share_text(n: int, total: int) -> str:
+    """``19,927 px (32.9 %)``; tiny shares are never shown as 0."""
+    share = 100 * n / total if total else 0.0
+    shown = f"{share:.1f} %" if share >= 0.05 or n == 0 else "< 0.1 %"
+    return f"{n:,} px ({shown})"
+
+
+def valid_ranges(facts: RasterFacts, name: str) -> list[tuple[float, float] | None]:
+    """The range of meaningful stored values of each band, where the file or its product tells one."""
+    is_mod13 = profiles.mod13_role(name, facts.dtype, len(facts.bands)) is not None
+    return [b.valid_range or (profiles.MOD13_RANGE if is_mod13 else None) for b in facts.bands]
+
+
+def inspect(
+    facts: RasterFacts,
+    counts: RasterCounts,
+    name: str,
+    hints: SceneHints | None = None,
+    *,
+    scene_id: str = "",
+    artifact: str = "",
+) -> Inspection:
+    """SceneInfo and findings. ``name`` is the file's name as given.
+
+    Raises UserError BAD_ARGUMENT for hints that cannot be (a band that is not there, an unknown CRS).
+    """
+    return _Inspector(facts, counts, name, hints or SceneHints(), scene_id, artifact).run()
+
+
+def inspect_file(
+    path: Path | str, name: str = "", hints: SceneHints | None = None, *, scene_id: str = "", artifact: str = ""
+) -> Inspection:
+    """``inspect`` with statistics, of one file of a trusted origin, in this process.
+
+    Raises UserError UNREADABLE, UNSAFE_FILE or TOO_LARGE for files that ingest would refuse.
+    """
+    import tempfile
+
+    from apps.imagery.ingest_convert import convert
+    from apps.imagery.ingest_facts import count_pixels
+    from apps.imagery.readers import open_scene
+    from apps.imagery.statistics import scene_statistics
+
+    name = name or Path(path).name
+    with tempfile.TemporaryDirectory(prefix="rsure-inspect-") as folder:
+        cog = Path(folder) / "scene.tif"
+        facts = convert(Path(path), cog, name, hints or SceneHints())
+        counts = count_pixels(cog, valid_ranges(facts, name))
+        found = inspect(facts, counts, name, hints, scene_id=scene_id, artifact=artifact)
+        with open_scene(found.info, cog) as reader:
+            statistics = scene_statistics(reader)
+    return finish(found, statistics)
+
+
+def finish(found: Inspection, statistics: RasterStatistics) -> Inspection:
+    """Adds the valid share and what the statistics tell."""
+    share = statistics.n_valid_px / statistics.n_px
+    info = found.info.model_copy(update={"valid_share": share})
+    return Inspection(info, (*found.findings, _valid_finding(statistics)), statistics)
+
+
+def _valid_finding(statistics: RasterStatistics) -> Finding:
+    n, total = statistics.n_valid_px, statistics.n_px
+    value = f"{100 * n / total:.1f} % of {total:,} px"
+    if n == 0:
+        return Finding(
+            key="valid", title="Valid pixels", light="block", value="none",
+            text="Every pixel is nodata or fill: nothing can be measured. Check the nodata value.",
+            fixes=(Fix(label="Set nodata", field="nodata"),),
+        )  # fmt: skip
+    if n < LOW_VALID_SHARE * total:
+        return Finding(
+            key="valid", title="Valid pixels", light="warn", value=value,
+            text=f"Less than half is valid: {n:,} pixels. Shares and means speak of these alone.",
+        )  # fmt: skip
+    return Finding(
+        key="valid", title="Valid pixels", light="ok", value=value, text=f"{n:,} pixels mean something."
+    )
+
+
+class _Inspector:
+    def __init__(
+        self,
+        facts: RasterFacts,
+        counts: RasterCounts,
+        name: str,
+        hints: SceneHints,
+        scene_id: str,
+        artifact: str,
+    ):
+        self.facts, self.counts, self.name, self.hints = facts, counts, name, hints
+        self.scene_id, self.artifact = scene_id, artifact
+        self.findings: list[Finding] = []
+        self.sensor, self.sensor_source = "", "unknown"
+        self.profile: profiles.Profile | None = None
+
+    def add(
+        self,
+        key: str,
+        title: str,
+        light: Literal["ok", "warn", "block"],
+        value: str,
+        text: str,
+        *fixes: Fix,
+        code: str = "",
+    ) -> None:
+        seen = light == "warn" and key in self.hints.looks_right
+        if light == "warn" and not seen:
+            fixes = (*fixes, Fix(label="Looks right", hints={"looks_right": [key]}))
+        self.findings.append(
+            Finding(
+                key=key, title=title, light="ok" if seen else light, value=value, text=text, code=code, fixes=fixes
+            )
+        )
+
+    def run(self) -> Inspection:
+        when, when_source = self._date()
+        grid = self._grid()
+        bands = self._bands(when)
+        bands, rules = self._fill(bands)
+        gsd, gsd_source = self._gsd(grid)
+        self._file()
+        order = ("nodata", "saturation", "roles", "scale", "date", "crs", "gsd", "kind", "file")
+        self.findings.sort(
+            key=lambda f: ({"block": 0, "warn": 1, "ok": 2}[f.light], order.index(f.key))
+        )
+        info = SceneInfo(
+            scene_id=self.scene_id,
+            artifact=self.artifact,
+            name=self.name[:255],
+            grid=grid,
+            dtype=self.facts.dtype,
+            bands=tuple(bands),
+            fill_rules=tuple(rules),
+            gsd_m=gsd,
+            gsd_source=gsd_source,
+            acquired_at=when,
+            acquired_source=when_source,
+            sensor=self.sensor[:200],
+            sensor_source=self.sensor_source,  # type: ignore[arg-type]
+        )
+        return Inspection(info, tuple(self.findings))
+
+    # --- date
+
+    def _date(self) -> tuple[datetime | None, Known]:
+        ask = Fix(label="Set the date", field="acquired_at")
+        if self.hints.acquired_at is not None:
+            when = self.hints.acquired_at.astimezone(UTC)
+            self.add("date", "Date", "ok", _day(when), "Given by a person.", ask)
+            return when, "person"
+        found = time_of_tags(self.facts.tags)
+        if found is not None:
+            when, tag = found
+            if tag == "TIFFTAG_DATETIME":
+                self.add(
+                    "date", "Date", "warn", _day(when),
+                    "From the file's DateTime tag: it may tell when the file was made, not when the image was taken.",
+                    ask,
+                )  # fmt: skip
+            else:
+                self.add("date", "Date", "ok", _day(when), f"From the file's {tag} tag.", ask)
+            return when, "declared"
+        day = day_of_name(self.name)
+        if day is not None:
+            when = datetime(day.year, day.month, day.day, tzinfo=UTC)
+            self.add("date", "Date", "ok", _day(when), "From the file's name.", ask)
+            return when, "name"
+        self.add(
+            "date", "Date", "warn", "not in the file",
+            "Questions about change, season or dates stay closed until a date is set.", ask, code="NEEDS_DATES",
+        )  # fmt: skip
+        return None, "unknown"
+
+    # --- grid
+
+    def _grid(self) -> Grid:
+        facts = self.facts
+        width, height = facts.width, facts.height
+        ask = Fix(label="Set the CRS", field="crs")
+        transform = facts.transform
+        crs, how = self._crs()
+        if crs is None or transform is None:
+            if self.hints.crs is not None and transform is None:
+                raise UserError(
+                    "BAD_ARGUMENT", "A CRS cannot be set here.", "The file has no grid: no pixel has a place on the ground.",
+                    "Give the GSD instead, or georeference the image first.",
+                )  # fmt: skip
+            if transform is not None:
+                self.add(
+                    "crs", "CRS", "warn", "not in the file",
+                    f"There is a grid (pixel {abs(transform[0]):g} × {abs(transform[4]):g} units), but not in which CRS. "
+                    "The map shows bare pixels, and areas need a CRS or a GSD.", ask, code="NEEDS_CRS",
+                )  # fmt: skip
+            else:
+                more = f" Its {facts.n_gcps} ground control points are not applied." if facts.n_gcps else ""
+                self.add(
+                    "crs", "CRS", "warn", "none",
+                    f"A picture without a place on the ground.{more} Counts and shares work; the map shows bare pixels.",
+                    code="NEEDS_CRS",
+                )  # fmt: skip
+            plain = Grid(width=width, height=height)
+            return plain if transform is None else plain.model_copy(update={"transform": transform})
+        grid = Grid(crs=crs, transform=transform, width=width, height=height)
+        a, b, _, d, e, _ = transform
+        try:
+            if a * e - b * d == 0:
+                raise ValueError("the grid is degenerate")
+            west, south, east, north = grid.lonlat_bounds()
+            if not (-361 <= west <= 361 and -90.5 <= south <= north <= 90.5 and abs(east) <= 361):
+                raise ValueError("the corners lie beyond the globe")
+            if grid.gsd_m is None or not np.isfinite(grid.gsd_m) or grid.gsd_m <= 0:
+                raise ValueError("its pixels have no size on the ground")
+        except (ValueError, AssertionError, ZeroDivisionError) as error:
+            self.add(
+                "crs", "CRS", "block", _crs_name(crs),
+                f"The CRS does not fit the coordinates: {error}. The CRS or the grid is wrong.", ask, code="NEEDS_CRS",
+            )  # fmt: skip
+            return Grid(transform=transform, width=width, height=height)
+        span = "crosses the 180° meridian; " if west > east or east > 180.001 else ""
+        self.add("crs", "CRS", "ok", _crs_name(crs), f"{_crs_title(crs)}, {span}{how}.")
+        return grid
+
+    def _crs(self) -> tuple[str | None, str]:
+        told = self.hints.crs
+        if told is not None:
+            try:
+                crs = CRS.from_user_input(told)
+            except CRSError as error:
+                raise UserError(
+                    "BAD_ARGUMENT", "This CRS is not known.", f"“{told[:80]}” is no EPSG code and no WKT.",
+                    "Write it like EPSG:32630.",
+                ) from error  # fmt: skip
+            how = "given by a person"
+        elif self.facts.crs_wkt:
+            try:
+                crs = CRS.from_wkt(self.facts.crs_wkt)
+            except CRSError:
+                return None, ""
+            how = "read from the file"
+        else:
+            return None, ""
+        if crs.is_compound:
+            crs = crs.sub_crs_list[0]
+        if not (crs.is_projected or crs.is_geographic):
+            if told is not None:
+                raise UserError(
+                    "BAD_ARGUMENT", "This CRS cannot be used.", f"“{crs.name}” has no place on the globe.",
+                    "Choose a projected or geographic one.",
+                )  # fmt: skip
+            return None, ""
+        epsg = crs.to_epsg(min_confidence=70)
+        return (f"EPSG:{epsg}" if epsg else crs.to_wkt()), how
+
+    # --- GSD
+
+    def _gsd(self, grid: Grid) -> tuple[float | None, Known]:
+        ask = Fix(label="Set the GSD", field="gsd_m")
+        implied = grid.gsd_m if grid.is_georeferenced else None
+        told = self.hints.gsd_m
+        if told is not None:
+            if implied is not None and abs(told / implied - 1) > 0.02:
+                self.add(
+                    "gsd", "GSD", "warn", f"{told:g} m",
+                    f"Given by a person, but the grid's pixels measure {implied:.4g} m on the ground: "
+                    "areas follow the grid.", ask,
+                )  # fmt: skip
+                return implied, "derived"
+            self.add("gsd", "GSD", "ok", f"{told:g} m", "Given by a person.", ask)
+            return told, "person"
+        if implied is None:
+            self.add(
+                "gsd", "GSD", "warn", "not known",
+                "Counts and shares work without it. Areas and distances stay closed until the ground size of a pixel is set.",
+                ask, code="NEEDS_GSD",
+            )  # fmt: skip
+            return None, "unknown"
+        self.add("gsd", "GSD", *self._gsd_words(grid, implied))
+        return implied, "derived"
+
+    def _gsd_words(self, grid: Grid, gsd: float) -> tuple[Literal["ok", "warn"], str, str]:
+        a, b, _, d, e, _ = grid.transform
+        x, y = float(np.hypot(a, d)), float(np.hypot(b, e))
+        shape = "square" if abs(x / y - 1) < 1e-3 else f"{x:.6g} × {y:.6g}"
+        turn = "north up" if b == d == 0 and e < 0 else "south up" if b == d == 0 else "rotated"
+        unit = "°" if grid.is_geographic else " units"
+        if grid.area_method == "grid":
+            km = f"{grid.width * x / 1000:.4g} × {grid.height * y / 1000:.4g} km"
+            return "ok", f"{gsd:.4g} m", f"From the grid: pixel {shape}, {turn}. {grid.width} × {grid.height} px, {km}."
+        return (
+            "ok",
+            f"{gsd:.4g} m",
+            f"From the place on the ellipsoid: pixel {x:.6g} × {y:.6g}{unit}, {turn}. Areas are taken on the ellipsoid.",
+        )
+
+    # --- bands
+
+    def _bands(self, when: datetime | None) -> list[Band]:
+        facts, n = self.facts, len(self.facts.bands)
+        if self.hints.roles and max(self.hints.roles.values()) > n:
+            raise UserError(
+                "BAD_ARGUMENT", "A band was named that is not there.",
+                f"The highest was {max(self.hints.roles.values())}; the file has {n}.", f"Use 1 to {n}.",
+            )  # fmt: skip
+        told = profiles.told_profile(self.name, [f"{v}" for v in facts.tags.values()])
+        names = [profiles.band_name(b.description) for b in facts.bands]
+        if n == 1 and names[0] is None:
+            names = [profiles.name_band(self.name)]
+            by: RoleSource = "name"
+        else:
+            by = "profile"
+        profile = profiles.profile_of(names, told)
+        if profile is not None:
+            self.profile = profile
+            self.sensor, self.sensor_source = profile.sensor, "profile"
+        elif told is not None:
+            self.sensor, self.sensor_source = told.sensor, "name"
+        mod13 = profiles.mod13_role(self.name, facts.dtype, n)
+        if mod13:
+            self.sensor, self.sensor_source = profiles.MOD13_SENSOR, "profile"
+        if self.hints.sensor:
+            self.sensor, self.sensor_source = self.hints.sensor, "person"
+        by_person = {index: role for role, index in (self.hints.roles or {}).items()}
+        bands = []
+        for i, fact in enumerate(facts.bands):
+            role, source, wavelength = self._role(i, names[i], by, mod13)
+            if i + 1 in by_person:
+                role, source = by_person[i + 1], "person"
+            elif role in (self.hints.roles or {}):
+                role, source, wavelength = "unknown", "unknown", None  # the person gave that role to another band
+            bands.append(
+                Band(
+                    index=i + 1,
+                    role=role,
+                    role_source=source,
+                    unit=self.hints.unit or fact.unit[:40] or "DN",
+                    scale=self.hints.scale if self.hints.scale is not None else fact.scale,
+                    offset=self.hints.offset if self.hints.offset is not None else fact.offset,
+                    nodata=fact.nodata,
+                    valid_range=fact.valid_range,
+                    description=fact.description[:200],
+                    wavelength_nm=wavelength,
+                )
+            )
+        bands = self._scale(bands, mod13, when)
+        self._roles_finding(bands)
+        return bands
+
+    def _role(
+        self, i: int, name: str | None, by: RoleSource, mod13: str | None
+    ) -> tuple[str, RoleSource, float | None]:
+        fact = self.facts.bands[i]
+        if fact.color == "alpha":
+            return "alpha", "declared", None
+        if self.profile is not None and name is not None:
+            role, wavelength = self.profile.bands[name]
+            return role, by, wavelength
+        word = profiles.word_role(fact.description)
+        if word is not None:
+            return word, "declared", None
+        if mod13:
+            return mod13, "profile", None
+        if fact.color == "palette":
+            return "class", "declared", None
+        colors = [b.color for b in self.facts.bands]
+        if fact.color in ("red", "green", "blue") and colors.count(fact.color) == 1 and set(colors) >= {"red", "green", "blue"}:
+            return fact.color, "declared", None
+        if fact.color == "gray" and self.facts.is_picture:
+            return "gray", "declared", None
+        if len(colors) == 1:
+            stem = self.name.lower()
+            for word in ("ndvi", "evi"):
+                if word in stem:
+                    return word, "name", None
+        return "unknown", "unknown", None
+
+    def _scale(self, bands: list[Band], mod13: str | None, when: datetime | None) -> list[Band]:
+        hints, facts, counts = self.hints, self.facts, self.counts
+        ask = Fix(label="Set scale and offset", field="scale")
+        if mod13:
+            bands = [
+                b.model_copy(update={"valid_range": b.valid_range or profiles.MOD13_RANGE})
+                for b in bands
+            ]
+        if hints.scale is not None or hints.offset is not None:
+            self.add("scale", "Scale", "ok", _scale_name(bands[0]), "Given by a person.", ask)
+            return bands
+        if any(b.scale != 1 or b.offset != 0 for b in facts.bands):
+            self.add("scale", "Scale", "ok", _scale_name(bands[0]), "Declared in the file; applied once, on reading.", ask)
+            return bands
+        if mod13:
+            bands = [b.model_copy(update={"scale": profiles.MOD13_SCALE, "unit": "1"}) for b in bands]
+            self.add("scale", "Scale", "ok", "× 0.0001", "Values are stored × 10,000, as the MOD13 product does.", ask)
+            return bands
+        high = max((c.high for c in counts.bands if c.high is not None), default=0.0)
+        low = min((c.low for c in counts.bands if c.low is not None), default=0.0)
+        span = f"{facts.dtype}, {low:,.6g} to {high:,.6g}"
+        is_wide = facts.dtype not in ("uint8", "int8")
+        if self.profile is profiles.SENTINEL2 and facts.dtype in ("uint16", "int16") and high <= 65535:
+            is_late = when is not None and when >= S2_OFFSET_SINCE
+            with_offset = {"scale": S2_SCALE, "offset": S2_OFFSET * S2_SCALE, "unit": "reflectance"}
+            if is_late:
+                bands = [_reflective(b, offset=S2_OFFSET * S2_SCALE) for b in bands]
+                self.add(
+                    "scale", "Scale", "warn", "(value − 1000) ÷ 10,000",
+                    "Sentinel-2 products since January 2022 carry an offset of −1000; older ones do not.",
+                    Fix(label="No offset", hints={"scale": S2_SCALE, "offset": 0.0, "unit": "reflectance"}), ask,
+                )  # fmt: skip
+            elif when is not None:
+                bands = [_reflective(b) for b in bands]
+                self.add("scale", "Scale", "ok", "÷ 10,000", "Reflectance × 10,000, as Sentinel-2 products store it.", ask)
+            else:
+                bands = [_reflective(b) for b in bands]
+                self.add(
+                    "scale", "Scale", "warn", "÷ 10,000",
+                    "Reflectance × 10,000, as Sentinel-2 products store it. Without a date nobody knows whether the offset "
+                    "of −1000 (since January 2022) is in: it would change indices.",
+                    Fix(label="Take off the offset of 1000", hints=with_offset), ask,
+                )  # fmt: skip
+            return bands
+        if is_wide and self._looks_like_reflectance(bands, low, high):
+            self.add(
+                "scale", "Scale", "warn", span,
+                "Looks like reflectance × 10,000. Ratios such as NDVI do not change; thresholds on single bands do.",
+                Fix(label="Divide by 10,000", hints={"scale": S2_SCALE, "offset": 0.0, "unit": "reflectance"}),
+                Fix(label="Keep as it is", hints={"scale": 1.0, "offset": 0.0}), ask,
+            )  # fmt: skip
+        else:
+            self.add("scale", "Scale", "ok", span, "Values are used as stored.", ask)
+        return bands
+
+    @staticmethod
+    def _looks_like_reflectance(bands: list[Band], low: float, high: float) -> bool:
+        shown = [b for b in bands if b.role != "alpha"]
+        indexed = {"ndvi", "evi", "index", "class", "mask", "elevation", "vv", "vh", "hh", "hv", "lst"}
+        return len(shown) >= 3 and low >= -2000 and 2500 < high <= 20000 and not any(b.role in indexed for b in shown)
+
+    def _roles_finding(self, bands: list[Band]) -> None:
+        ask = Fix(label="Edit roles", field="roles")
+        shown = [b for b in bands if b.role != "alpha"]
+        open_ = [b for b in shown if b.role == "unknown"]
+        sources = {b.role_source for b in shown if b.role != "unknown"}
+        how = {
+            "person": "given by a person", "profile": f"by the band names of {self.sensor or 'the product'}",
+            "name": f"by the file's name ({self.sensor})" if self.sensor else "by the file's name",
+            "declared": "declared in the file",
+        }  # fmt: skip
+        listed = ", ".join(b.role for b in shown[:13]) + (" …" if len(shown) > 13 else "")
+        if not open_:
+            self.add(
+                "roles", "Band roles", "ok", listed, f"{' and '.join(how[s] for s in sorted(sources))}.".capitalize(), ask
+            )
+            return
+        if len(shown) == 1:
+            self.add(
+                "roles", "Band role", "warn", "not known",
+                "The file does not say what its one band is. Statistics work; name it for questions about an index or class.",
+                ask, code="NEEDS_BANDS",
+            )  # fmt: skip
+            return
+        rest = "none of its bands" if len(open_) == len(shown) else f"bands {', '.join(str(b.index) for b in open_[:8])} not"
+        named = [b.description for b in open_ if b.description]
+        seen = f" It calls them {', '.join(named[:6])}: several sensors use these names." if named else ""
+        self.add(
+            "roles", "Band roles", "warn", "not known" if len(open_) == len(shown) else listed,
+            f"The file names {rest}.{seen} Questions about indices stay closed until somebody says which is red, "
+            "near infrared and so on; nothing is guessed by position.", ask, code="NEEDS_BANDS",
+        )  # fmt: skip
+
+    # --- nodata and fill
+
+    def _fill(self, bands: list[Band]) -> tuple[list[Band], list[FillRule]]:
+        hints, counts = self.hints, self.counts
+        n = counts.n_px
+        ask = Fix(label="Set nodata", field="nodata")
+        real = Fix(label="They are real values", hints={"fill": "is_real", "fill_value": None})
+        rules: list[FillRule] = []
+        words: list[str] = []
+        if hints.nodata is not None:
+            bands = [b if b.role == "alpha" else b.model_copy(update={"nodata": hints.nodata}) for b in bands]
+            words.append(f"nodata {hints.nodata:g} given by a person")
+        elif hints.nodata_is_real:
+            bands = [b.model_copy(update={"nodata": None}) for b in bands]
+            words.append("declared nodata taken as real values by a person")
+        else:
+            declared = sorted({b.nodata for b in bands if b.nodata is not None}, key=str)
+            if declared:
+                hit = max((c.n_nodata for c in counts.bands), default=0)
+                words.append(f"{', '.join(f'{v:g}' for v in declared)} declared, {share_text(hit, n)}")
+        if counts.n_masked:
+            words.append(f"mask or alpha of the file hides {share_text(counts.n_masked, n)}")
+        not_finite = max((c.n_not_finite for c in counts.bands), default=0)
+        if not_finite:
+            words.append(f"{share_text(not_finite, n)} are not numbers")
+        ranged = [b for b in bands if b.valid_range is not None]
+        if ranged:
+            outside = max((c.n_outside_range for c in counts.bands), default=0)
+            low, high = ranged[0].valid_range or (0.0, 0.0)
+            rules.append(FillRule(kind="outside_range", source="profile", share=outside / n if n else None))
+            words.append(f"values outside {low:g} to {high:g} are fill: {share_text(outside, n)}")
+        for i, band in enumerate(bands):
+            held = counts.bands[i] if i < len(counts.bands) else None
+            if (
+                band.nodata == 255 and self.facts.dtype == "uint8" and band.role in ("red", "green", "blue", "gray")
+                and held and held.n_nodata and hints.nodata is None
+            ):  # fmt: skip
+                most = max(c.n_nodata for c in counts.bands)
+                self.add(
+                    "saturation", "255 = nodata?", "warn", f"up to {share_text(most, n)} a band",
+                    "255 is declared as nodata, but bright pixels of an 8-bit picture reach 255 too: both are left out.",
+                    Fix(label="They are real values", hints={"nodata_is_real": True}),
+                )  # fmt: skip
+                break
+        said = "; ".join(words)
+        if hints.fill == "is_fill" and hints.fill_value is not None:
+            told = next((c.n_px for c in counts.fill if c.value == hints.fill_value), None)
+            rules.append(
+                FillRule(
+                    kind="all_bands_equal", value=hints.fill_value, source="person", share=None if told is None else told / n
+                )
+            )
+            size = share_text(told, n) if told is not None else "pixels"
+            also = f" {said.capitalize()}." if said else ""
+            self.add(
+                "nodata", "Nodata", "ok", f"{hints.fill_value:g} in all bands",
+                f"{size} with {hints.fill_value:g} in every band are fill, as a person said.{also}", ask, real,
+            )  # fmt: skip
+            return bands, rules
+        if hints.fill == "is_real":
+            also = f" {said.capitalize()}." if said else ""
+            self.add("nodata", "Nodata", "ok", said or "none", f"No other fill, as a person said.{also}", ask)
+            return bands, rules
+        suspect = self._suspect(bands)
+        if suspect is None:
+            possible = self._possible(bands)
+            if possible is not None:
+                self.add(
+                    "nodata", "Nodata", "warn", said or "none declared",
+                    f"{share_text(possible.n_px, n)} are {possible.value:g}, far from the other values and along the edge. "
+                    "They count as real values unless you say that they are fill.",
+                    Fix(label=f"Set nodata = {possible.value:g}", hints={"fill": "is_fill", "fill_value": possible.value}),
+                    ask,
+                )  # fmt: skip
+            else:
+                self.add("nodata", "Nodata", "ok", said or "none", "Nothing looks like undeclared fill." if not said
+                         else f"{said.capitalize()}.", ask)  # fmt: skip
+            return bands, rules
+        rules.append(
+            FillRule(kind="all_bands_equal", value=suspect.value, source="suspected", share=suspect.n_px / n)
+        )
+        count = "every band" if len(bands) > 1 else "the band"
+        effect = self._effect(suspect)
+        self.add(
+            "nodata", "Nodata", "block", said or "none declared",
+            f"{share_text(suspect.n_px, n)} are {suspect.value:g} in {count} and are left out until you decide.{effect}",
+            Fix(
+                label=f"Set nodata = {suspect.value:g}", hints={"fill": "is_fill", "fill_value": suspect.value},
+                is_primary=True,
+            ),
+            real, ask,
+        )  # fmt: skip
+        return bands, rules
+
+    def _effect(self, suspect: FillCandidate) -> str:
+        n, share = self.counts.n_px, suspect.n_px / self.counts.n_px
+        if suspect.value != 0 or share < 0.01 or suspect.n_px == n:
+            return ""
+        return f" If they counted, every mean would read {1 - share:.0%} of what it is."
+
+    def _shown(self, bands: list[Band]) -> list[Band]:
+        return [b for b in bands if b.role != "alpha"]
+
+    def _suspect(self, bands: list[Band]) -> FillCandidate | None:
+        """Undeclared fill that is applied until somebody decides, or None."""
+        shown = self._shown(bands)
+        declared = {b.nodata for b in shown if b.nodata is not None}
+        best: FillCandidate | None = None
+        for found in self.counts.fill:
+            share = found.n_px / self.counts.n_px
+            if found.value in declared or found.n_px == self.counts.n_px or (best is not None and best.n_px >= found.n_px):
+                continue
+            is_sentinel = found.value in (-9999.0, -99999.0, -32768.0, 1e20, -999.0) or found.value < -3e38
+            if is_sentinel:
+                if self._stands_apart(found):
+                    best = found
+            elif len(shown) == 1 or self.facts.has_palette:
+                continue  # one band of zeros may be water, background or a class
+            elif self.facts.dtype == "uint8" and len(shown) <= 3:
+                on_edge = (found.border_share or 0) >= COLOR_FILL_BORDER
+                if found.value in (0.0, 255.0) and share >= COLOR_FILL_SHARE and on_edge:
+                    best = found
+            elif found.value == 0.0 and share >= FILL_SHARE:
+                best = found
+            elif found.value == 65535.0 and share >= FILL_SHARE and (found.border_share or 0) >= COLOR_FILL_BORDER:
+                best = found  # saturation looks the same, but not along the edge
+        return best
+
+    def _possible(self, bands: list[Band]) -> FillCandidate | None:
+        """A value of a single band that may be fill; told, not applied."""
+        shown = self._shown(bands)
+        if len(shown) != 1 or shown[0].role in ("class", "mask", "qa") or self.facts.has_palette:
+            return None
+        if shown[0].nodata is not None or self.facts.has_mask:
+            return None
+        for found in self.counts.fill:
+            share = found.n_px / self.counts.n_px
+            is_common = found.value in (0.0, 65535.0, 32767.0) and 0.005 <= share < 1
+            if is_common and (found.border_share or 0) >= 0.5 and self._stands_apart(found):
+                return found
+        return None
+
+    def _stands_apart(self, found: FillCandidate) -> bool:
+        """Whether the nearest other values lie far off, against the span of the rest."""
+        low = min((c.low for c in self.counts.bands if c.low is not None), default=0.0)
+        high = max((c.high for c in self.counts.bands if c.high is not None), default=0.0)
+        rest_low = found.next_high if found.value <= low and found.next_high is not None else low
+        rest_high = found.next_low if found.value >= high and found.next_low is not None else high
+        span = max(rest_high - rest_low, 1e-12)
+        if self.facts.dtype[0] in "iu" and span < CLASS_SPAN:
+            return False
+        near = [abs(v - found.value) for v in (found.next_low, found.next_high) if v is not None]
+        return bool(near) and min(near) > 0.05 * span
+
+    # --- file
+
+    def _file(self) -> None:
+        facts = self.facts
+        if facts.has_palette:
+            self.add(
+                "kind", "Kind", "ok", "palette", "Values are classes with colours of their own; they are not averaged."
+            )
+        changes = f" {' '.join(facts.changes)}" if facts.changes else ""
+        self.add(
+            "file", "File", "ok", f"{facts.format}, {facts.n_bytes:,} bytes",
+            f"{facts.width:,} × {facts.height:,} px, {len(facts.bands)} bands of {facts.dtype}. "
+            f"Opened alone, in a limited process. Stored as COG, overviews made.{changes}",
+        )  # fmt: skip
+
+
+def _reflective(band: Band, offset: float = 0.0) -> Band:
+    return band.model_copy(update={"scale": S2_SCALE, "offset": offset, "unit": "reflectance"})
+
+
+def _scale_name(band: Band) -> str:
+    shift = f" {'+' if band.offset > 0 else '−'} {abs(band.offset):g}" if band.offset else ""
+    return f"× {band.scale:g}{shift}, {band.unit}"
+
+
+def _day(when: datetime) -> str:
+    return when.strftime("%Y-%m-%d") if (when.hour, when.minute) == (0, 0) else when.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _crs_name(crs: str) -> str:
+    return crs if crs.startswith("EPSG:") else CRS.from_user_input(crs).name[:60]
+
+
+def _crs_title(crs: str) -> str:
+    return str(CRS.from_user_input(crs).name)
