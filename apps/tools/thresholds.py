@@ -22,7 +22,9 @@ def otsu(counts: NDArray[np.int64], edges: NDArray[np.float64]) -> tuple[float, 
     mean_below = np.cumsum(n * centres) / np.maximum(below, 1)
     mean_above = (np.cumsum((n * centres)[::-1]) / np.maximum(above[::-1], 1))[::-1]
     between = below[:-1] * above[1:] * (mean_below[:-1] - mean_above[1:]) ** 2
-    best = int(np.argmax(between))
+    # empty bins between two heaps share the maximum: the middle of them is taken
+    ties = np.flatnonzero(between >= between.max() * (1 - 1e-12))
+    best = int(ties[len(ties) // 2])
     total = n.sum()
     mean = (n * centres).sum() / total
     variance = (n * (centres - mean) ** 2).sum() / total

@@ -109,7 +109,8 @@ class _Recording:
 
     def log(self, level: str, message: str) -> None:
         if len(self.lines) < INLINE_LIMIT - 1:
-            self.lines.append(LogLine(at_s=round(self.elapsed(), 4), level=cast(Any, level), message=without_paths(message)[:2000]))
+            self.lines.append(LogLine(at_s=round(self.elapsed(), 4), level=cast(Any, level),
+                                      message=without_paths(message)[:2000]))
 
 
 class LocalToolBox:

@@ -148,7 +148,7 @@ class OrderStatistics:
             self._kept = None
             return False
         if self._pass == 1:
-            self._ranks = {k: (0, 0) for k in self._wanted()}
+            self._ranks = dict.fromkeys(self._wanted(), (0, 0))
         else:
             for k, (prefix, below) in self._ranks.items():
                 counts = np.cumsum(self._bins[prefix])

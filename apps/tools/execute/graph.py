@@ -13,9 +13,9 @@ from pydantic import JsonValue, ValidationError
 
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Configuration, Evidence, LayerRef, Result
+from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster
-from apps.core.geo.bands import Band
 from apps.tools.contract import ExecuteArguments, Node, ToolContext, ToolFailedError, ToolOutcome, input_ref
 from apps.tools.execute import operators  # noqa: F401  (fills the registry)
 from apps.tools.execute.streaming import Engine, LayerPixels, Program
@@ -447,7 +447,7 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
                 "region": {"given": region is not None, "crs": region_crs, "rule": "pixel centre inside"}},
         intermediate=intermediate,
         validity={"node_status": {n: "failed" if n in failed else "ok" for n in order},
-                  "quality_mask": quality or None, "failed_nodes": [{"id": n, "reason": r} for n, r in failed.items()],
+                  "quality_mask": [*quality] or None, "failed_nodes": [{"id": n, "reason": r} for n, r in failed.items()],
                   "valid_share": valid_share,
                   "n_out_of_range": sum(engine.figures[n].n_out_of_range for n in order if n in engine.figures)})
 

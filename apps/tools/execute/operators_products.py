@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -117,8 +118,8 @@ def on_grid_of(call: Call, names: Sequence[str], rasters: Sequence[RasterType],
 
 
 def resampled(call: Call, name: str, raster: RasterType, target: Grid, method: str) -> Callable[[Reads, Window], Plane]:
-    """A plane of ``raster`` at the pixel centres of ``target``'s windows; bilinear uses valid neighbours only where all four
-    are valid, else the pixel is masked."""
+    """A plane of ``raster`` at the pixel centres of ``target``'s windows; bilinear needs all neighbours
+    with weight to be valid, else the pixel is masked; within half a pixel of the source's outline the outer pixel is taken."""
     source = raster.grid
     if (source.crs is None) != (target.crs is None):
         raise call.refuse(f"{raster.scene_names} and the target grid cannot be brought together: one has no CRS.",
@@ -238,15 +239,15 @@ def _plan_catalog(call: Call) -> Planned:
         if lacks:
             missing.append(f"{scene.name} lacks {', '.join(lacks)}")
         items.append({"scene": scene.scene_id, "name": scene.name, "date": when.date().isoformat() if when else None,
-                      "sensor": scene.sensor, "roles": sorted(scene.roles), "gsd_m": scene.effective_gsd_m,
-                      "size_px": [scene.grid.width, scene.grid.height], "crs": scene.grid.crs, "lacks": list(lacks),
+                      "sensor": scene.sensor, "roles": [*sorted(scene.roles)], "gsd_m": scene.effective_gsd_m,
+                      "size_px": [scene.grid.width, scene.grid.height], "crs": scene.grid.crs, "lacks": [str(r) for r in lacks],
                       "valid_share": scene.valid_share})
     items.sort(key=lambda i: (str(i["date"] or "9999"), str(i["name"])))
     dates = sorted({datetime.fromisoformat(str(i["date"])) for i in items if i["date"]})
     gaps: list[JsonValue] = []
     if p.revisit_days and dates:
         edges = ([start] if start else []) + dates + ([end] if end else [])
-        for one, other in zip(edges, edges[1:], strict=False):
+        for one, other in pairwise(edges):
             if (other - one).days > 1.5 * p.revisit_days:
                 gaps.append({"from": one.date().isoformat(), "to": other.date().isoformat(), "days": (other - one).days})
     value = Value(len(items), 0, {"missing": list(missing), "gaps": gaps, "searched": len(call.scenes)}, tuple(items),
@@ -351,8 +352,9 @@ def _plan_index(call: Call) -> Planned:
                           "scale and offset, or ask for an index without constants such as NDVI.",
                           needs={"unit": "reflectance", "scene": scene.scene_id})
     if unit != "reflectance":
-        notes.append(("info", f"{scene.name}: {name.upper()} is computed from {unit}, not reflectance; it is not comparable "
-                              "with other sensors and dates without calibration."))
+        sentence = (f"{scene.name}: {name.upper()} is computed from {unit}, not reflectance; it is not comparable with other "
+                    "sensors and dates without calibration.")
+        notes.append(("info", sentence))
     return product_of_bands(call, scene, index.formula, quantity=name, unit="1", span=index.range,
                             mask_outside=call.params.out_of_range == "mask", notes=tuple(notes))
 
@@ -538,7 +540,7 @@ class ApplyMaskParams(Frozen):
 
 def _plan_apply(call: Call) -> Planned:
     raster, mask = call.inputs
-    if mask.kind != "mask" or raster.kind == "mask" and raster is mask:
+    if mask.kind != "mask" or (raster.kind == "mask" and raster is mask):
         raise call.refuse("the first input is masked by the second, which must be a mask.")
     same_grid(call, call.inputs)
     one, other = call.names

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy import stats
 from apps.core.evidence.observation import Frozen
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
 from apps.tools.execute.indices import VEGETATION_INDICES
+from apps.tools.execute.operators_products import same_grid
 from apps.tools.execute.types import (
     Accumulator,
     Call,
@@ -71,10 +73,11 @@ def statistic_of(p: StatisticParams, found: Any) -> float:
         return math.nan
     if p.statistic == "cv":
         return m.std(p.ddof) / abs(m.mean) if m.mean else math.nan
-    return float({"mean": lambda: m.mean, "min": lambda: m.low, "max": lambda: m.high, "sum": lambda: m.total,
-                  "count": lambda: m.n, "std": lambda: m.std(p.ddof), "variance": lambda: m.std(p.ddof) ** 2,
-                  "range": lambda: m.high - m.low, "skewness": lambda: m.skewness,
-                  "kurtosis": lambda: m.kurtosis}[p.statistic]())
+    figures: dict[str, Callable[[], float]] = {
+        "mean": lambda: m.mean, "min": lambda: m.low, "max": lambda: m.high, "sum": lambda: m.total, "count": lambda: m.n,
+        "std": lambda: m.std(p.ddof), "variance": lambda: m.std(p.ddof) ** 2, "range": lambda: m.high - m.low,
+        "skewness": lambda: m.skewness, "kurtosis": lambda: m.kurtosis}
+    return float(figures[p.statistic]())
 
 
 def range_of_statistic(p: StatisticParams, source: RasterType) -> PhysicalRange:
@@ -270,9 +273,7 @@ class NoChangeParams(NoParams):
 
 
 def _plan_transitions(call: Call) -> Planned:
-    before, after = call.inputs
-    from apps.tools.execute.operators_products import same_grid
-
+    before: RasterType = call.inputs[0]
     same_grid(call, call.inputs)
 
     class Pairs(ClassCounts):
@@ -353,7 +354,7 @@ def gather_series(call: Call, found: Sequence[Any],
     if uneven:
         warnings.append(f"Fewer valid pixels than on the best date (below {UNEVEN_SHARE:.0%}): {', '.join(uneven)}.")
     days = [datetime.fromisoformat(str(i["date"])) for i in items]
-    gaps = [(b - a).days for a, b in zip(days, days[1:], strict=False)]
+    gaps = [(b - a).days for a, b in pairwise(days)]
     holes: list[dict[str, JsonValue]] = []
     if len(gaps) >= 3:
         usual = float(np.median(gaps))
@@ -383,13 +384,14 @@ def _plan_series(call: Call) -> Planned:
         if p.pick:
             at = int(np.argmin(values) if p.pick == "min" else np.argmax(values))
             if p.pick == "min" and source.quantity in VEGETATION_INDICES and not source.quality:
-                warnings.append("No cloud or quality mask was applied: clouds may explain the lowest value of a vegetation index.")
+                warnings.append("No cloud or quality mask was applied: clouds may explain the lowest value of a vegetation "
+                                "index.")
             ties = int((values == values[at]).sum())
             if ties > 1:
                 warnings.append(f"{ties} dates share that value; the first is named.")
             evidence |= {"pick": p.pick, "picked_value": float(values[at]), "picked_scene": items[at]["scene"]}
             return Value(str(items[at]["date"]), n_valid, evidence, tuple(items), warnings=tuple(warnings))
-        over = {"mean": np.mean, "median": np.median, "min": np.min, "max": np.max, "sum": np.sum, "std": np.std}[p.over]
+        over: Any = {"mean": np.mean, "median": np.median, "min": np.min, "max": np.max, "sum": np.sum, "std": np.std}[p.over]
         value = math.fsum(values) / len(values) if p.over == "mean" else float(over(values))
         return Value(value, n_valid, evidence, tuple(items), warnings=tuple(warnings))
 

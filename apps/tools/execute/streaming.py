@@ -26,6 +26,7 @@ from apps.tools.contract import Node, ToolCancelledError
 from apps.tools.execute.accumulators import CELL, Moments
 from apps.tools.execute.types import Accumulator, Plane, Planned, RasterType, Sample, Target
 from apps.tools.region import RegionMask
+from apps.tools.sentences import without_paths
 
 # Bytes of planes that all windows in flight may hold together.
 MEMORY_BYTES = 192 << 20
@@ -183,8 +184,8 @@ class Engine:
         for number, members in enumerate(merged.values(), 1):
             while True:
                 wanting = [i for i in members if targets[i][1].wants_pass()]
-                names = [n for i in members for n in targets[i][0]]
-                stats = [n for n in dict.fromkeys(names) if not self.figures[n].done]
+                watched = dict.fromkeys(n for i in members for n in targets[i][0])
+                stats = [n for n in watched if not self.figures[n].done]
                 if not wanting and not stats:
                     break
                 label = f"{message} ({number} of {len(merged)})" if len(merged) > 1 else message
@@ -193,7 +194,8 @@ class Engine:
                 except (ToolCancelledError, MemoryError):
                     raise
                 except Exception as error:
-                    reason = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+                    reason = without_paths(str(error) if isinstance(error, ModelError)
+                                           else f"{type(error).__name__}: {error}")
                     for i in members:
                         alive[i] = None
                         for n in targets[i][0]:
