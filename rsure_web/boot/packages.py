@@ -126,8 +126,9 @@ def packages_ensure() -> None:
 
 
 def has_ml() -> bool:
-    """Whether the ML packages of requirements-ml.txt are installed (by us, or torch is simply there)."""
-    return _is_stamped("requirements-ml", _digest(REQUIREMENTS_ML)) or any(VENV.glob("lib/python3*/site-packages/torch"))
+    """Whether torch and ultralytics are installed whole (pip writes a package's RECORD last)."""
+    names = ("torch", "ultralytics")
+    return all(any(VENV.glob(f"lib/python3*/site-packages/{name}-*.dist-info/RECORD")) for name in names)
 
 
 def ml_ensure() -> None:
