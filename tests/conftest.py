@@ -117,7 +117,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not _chromium():
         lacks["browser"] = "no Chromium (install the package chromium, or set RSURE_CHROMIUM)"
     if importlib.util.find_spec("torch") is None:
-        lacks["ml"] = "torch is not installed (./rsure setup --ml)"
+        lacks["ml"] = "torch is not installed (./rsure setup)"
     for item in items:
         for name, reason in lacks.items():
             if item.get_closest_marker(name):

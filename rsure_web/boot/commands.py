@@ -1,13 +1,15 @@
 """The commands of `./rsure`."""
 
 import argparse
+import fcntl
 import hashlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from . import packages, system
@@ -22,7 +24,7 @@ usage: ./rsure COMMAND [ARGUMENTS]
 
   up [--port N] [--host H] [--no-ml]   set up everything and serve; Ctrl+C stops all
   test [--ml] [PYTEST ARGUMENTS]       set up everything and run the tests
-  setup [--ml]                         the set-up alone (--ml: torch too)
+  setup [--no-ml]                      the set-up alone
   ask FILE... --question TEXT          one question, answered here
   verify FILE                          judge observations of any agent
   evaluate trajectories|cases|faults   measure against labels
@@ -83,14 +85,14 @@ def migrate_ensure(services: Services, env: Mapping[str, str]) -> None:
 
 def _setup(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="./rsure setup", description="Sets up what all commands need.")
-    parser.add_argument("--ml", action="store_true", help="install torch and ultralytics too (7 GB, minutes)")
+    parser.add_argument("--no-ml", action="store_true", help="leave out torch and ultralytics (7 GB, minutes)")
     options = parser.parse_args(arguments)
     packages.packages_ensure()
     services = Services()
     with services.lease() as urls:
         migrate_ensure(services, packages.environment() | urls)
     system.chromium_ensure()
-    if options.ml:
+    if not options.no_ml and not packages.has_ml():
         say("installing torch and ultralytics (minutes) ...")
         packages.ml_ensure()
     say("set up.")
@@ -108,6 +110,21 @@ def _django(name: str, arguments: list[str]) -> int:
         return run_manage(arguments, env)
 
 
+@contextmanager
+def _test_suffix() -> Iterator[dict[str, str]]:
+    """Two test runs of one checkout at a time must not share a test database."""
+    if os.environ.get("RSURE_TEST_SUFFIX"):
+        yield {}
+        return
+    with (home_path() / "test.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield {"RSURE_TEST_SUFFIX": str(os.getpid())}
+        else:
+            yield {}
+
+
 def _test(arguments: list[str]) -> int:
     if "--ml" in arguments[:1]:
         arguments = arguments[1:]
@@ -117,8 +134,8 @@ def _test(arguments: list[str]) -> int:
         arguments = arguments[1:]
     packages.packages_ensure()
     chromium = system.chromium_ensure()
-    with Services().lease() as urls:
-        env = packages.environment() | urls
+    with Services().lease() as urls, _test_suffix() as suffix:
+        env = packages.environment() | urls | suffix
         env.pop("DJANGO_SETTINGS_MODULE")  # tests/conftest.py sets it, after the rest of its environment
         if chromium:
             env["RSURE_CHROMIUM"] = chromium
