@@ -1,0 +1,1 @@
+"""Floor 4: the task-tool reliability prior: append-only events, versions, estimates."""
