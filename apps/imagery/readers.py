@@ -33,7 +33,7 @@ GDAL_OPTIONS: dict[str, Any] = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": ".none",
     "GDAL_PAM_ENABLED": False,
-    "GDAL_CACHEMAX": 256,
+    "GDAL_CACHEMAX": 256 * 2**20,  # bytes: rasterio hands whole numbers over as such
     "GDAL_MAX_DATASET_POOL_SIZE": 64,
 }
 # Bands read at once while looking for pixels whose bands all equal the fill value.
