@@ -151,6 +151,10 @@ def format_number(value: Any, digits: int | None = None) -> str:
             text = f"{value:.3e}"
         else:
             text = f"{value:,.{max(0, 3 - magnitude)}f}"
+            # 0.5 stays 0.5: no digits that the number does not have
+            exact = f"{value:,}"
+            if "e" not in exact and len(exact) < len(text):
+                text = exact
     # "-0.00" is a rounded nothing, not a negative number
     if text.startswith("-") and not any(sign in "123456789" for sign in text):
         text = text[1:]

@@ -2,9 +2,12 @@
 
 from django.urls import path
 
-from apps.review import api, views
+from apps.review import api, board, views
 
 urlpatterns = [
+    path("review/", board.review_list, name="review_list"),
+    path("review/board/", board.review_board, name="review_board"),
+    path("review/<str:observation_id>/verdict/", board.review_judge, name="review_judge"),
     path("observations/<str:observation_id>/verdict/", views.verdict_give, name="verdict_give"),
     path("observations/<str:observation_id>/claim/", views.claim_take, name="claim_take"),
     path("verdicts/<uuid:verdict_id>/undo/", views.verdict_undo, name="verdict_undo"),

@@ -32,7 +32,7 @@ export function graticule(map: L.Map): void {
         interactive: false,
         keyboard: false,
         pane: "graticule",
-        icon: L.divIcon({ className: `graticule-label ${side}`, html: text, iconSize: [0, 0] }),
+        icon: L.divIcon({ className: "graticule-label", html: `<span class="${side}">${text}</span>`, iconSize: [0, 0] }),
       }).addTo(group);
     };
     for (let k = Math.ceil(bounds.getWest() / step); k * step <= bounds.getEast(); k += 1) {
