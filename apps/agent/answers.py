@@ -122,16 +122,12 @@ def _abstain_open(state: RunState, plan: Plan, stopped: Stopped) -> Answer:
         needs["verdict"] = list(waiting)
         sentences.append("Look at its evidence and say whether it is right; the answer then follows.")
     elif code in ("RULE_FAILED", "NO_ANSWER", "VERIFIER_UNAVAILABLE"):
-        sentences.append(
-            "If you find it right, say so on the observation; else ask with another method, region or date."
-        )
+        sentences.append("If you find it right, say so on the observation; else ask with another method, region or date.")
     return abstain(
         " ".join(sentences) or "No observation was accepted.",
         code or "NO_ANSWER",
         needs=needs,
-        based_on=tuple(
-            o.id for o in _with_ancestors(state, list(stopped.chosen.values())) if state.is_in_history(o.id)
-        ),
+        based_on=tuple(o.id for o in _with_ancestors(state, list(stopped.chosen.values())) if state.is_in_history(o.id)),
         warnings=plan.warnings,
     )
 
@@ -206,9 +202,7 @@ def _number(recipe: AnswerRecipe, o: Observation) -> tuple[float | int, str]:
     try:
         return convert(r.value, r.unit, to), to
     except ValueError:
-        raise _NoAnswerError(
-            f"The observation of step {o.step} is in {r.unit!r}, which cannot be given in {to!r}."
-        ) from None
+        raise _NoAnswerError(f"The observation of step {o.step} is in {r.unit!r}, which cannot be given in {to!r}.") from None
 
 
 def _interval(recipe: AnswerRecipe, o: Observation, unit: str) -> tuple[float, float] | None:
@@ -218,7 +212,21 @@ def _interval(recipe: AnswerRecipe, o: Observation, unit: str) -> tuple[float, f
     return low, high
 
 
+def _extreme(recipe: AnswerRecipe, o: Observation) -> _Finding:
+    """The lowest or highest of a series' per-date values, with its date."""
+    items = [i for i in o.result.items if isinstance(i.get("value"), int | float) and not isinstance(i.get("value"), bool)]
+    if not items or len(items) < len(o.result.items):
+        raise _NoAnswerError(f"The series of step {o.step} lacks the values of some dates.")
+    pick = min if recipe.options["reduce"] == "min" else max
+    best = pick(items, key=lambda i: float(str(i["value"])))
+    value = float(str(best["value"]))
+    shown = number_text(value, o.result.unit)
+    return _Finding(f"{_phrase(recipe, o)} is {shown}, on {best.get('date')}{_support_note(o)}", value, o.result.unit)
+
+
 def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
+    if recipe.options.get("reduce") in ("min", "max") and o.result.items:
+        return _extreme(recipe, o)
     value, unit = _number(recipe, o)
     is_count = o.result.kind == "count"
     is_signed = bool(recipe.options.get("signed"))
@@ -262,8 +270,7 @@ def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) ->
     winners = [i for i, (v, _) in enumerate(numbers) if v == best]
     is_count = parts[0].result.kind == "count"
     listed = "; ".join(
-        f"{label}: {number_text(v, unit, is_count=is_count)}"
-        for label, (v, _) in zip(labels, numbers, strict=True)
+        f"{label}: {number_text(v, unit, is_count=is_count)}" for label, (v, _) in zip(labels, numbers, strict=True)
     )
     word = str(recipe.options.get("word", "larger" if pick is max else "smaller"))
     claims = tuple(
@@ -306,8 +313,7 @@ def _difference(state: RunState, recipe: AnswerRecipe, parts: list[Observation])
     labels = [str(x) for x in _list(recipe.options.get("labels"))] or ["first", "second"]
     count = all(o.result.kind == "count" for o in parts)
     listed = "; ".join(
-        f"{label}: {number_text(v, unit, is_count=count)}"
-        for label, v in zip(labels, (first, second), strict=True)
+        f"{label}: {number_text(v, unit, is_count=count)}" for label, v in zip(labels, (first, second), strict=True)
     )
     claims = tuple(
         _claim(state, f"{label}: {number_text(v, unit, is_count=count)}", [o])
@@ -341,11 +347,7 @@ def _boolean(recipe: AnswerRecipe, o: Observation) -> _Finding:
         raise _NoAnswerError("The plan's comparison cannot be carried out.")
     holds = {">": value > limit, ">=": value >= limit, "<": value < limit, "<=": value <= limit}[op]
     shown = number_text(value, unit, is_count=r.kind == "count")
-    what = (
-        f"{shown} {_noun(recipe, value)}"
-        if r.kind == "count" and noun
-        else f"{_phrase(recipe, o)} is {shown}"
-    )
+    what = f"{shown} {_noun(recipe, value)}" if r.kind == "count" and noun else f"{_phrase(recipe, o)} is {shown}"
     return _Finding(f"{'Yes' if holds else 'No'}: {what}{_support_note(o)}", holds)
 
 
@@ -375,9 +377,7 @@ def _choose(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str:
             lambda text: (
                 _same_date(text, str(finding.value))
                 or re.search(rf"\b{re.escape(wanted)}\b", _plain(text)) is not None
-                or (
-                    len(_plain(text)) > 1 and re.search(rf"\b{re.escape(_plain(text))}\b", wanted) is not None
-                )
+                or (len(_plain(text)) > 1 and re.search(rf"\b{re.escape(_plain(text))}\b", wanted) is not None)
             ),
         )
     return _nearest(finding, recipe, question)
@@ -386,9 +386,7 @@ def _choose(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str:
 def _one(finding: _Finding, question: Question, fits: Any) -> str:
     found = [k for k, text in question.choices.items() if fits(text)]
     if len(found) != 1:
-        raise _NoAnswerError(
-            f"{finding.text} {'No option says this.' if not found else 'More than one option says this.'}"
-        )
+        raise _NoAnswerError(f"{finding.text} {'No option says this.' if not found else 'More than one option says this.'}")
     return found[0]
 
 
@@ -436,9 +434,7 @@ def _quantity(text: str, unit: str) -> float | None:
 
 def _in_unit(number: str, own: str, unit: str) -> float | None:
     value = float(number.replace(",", "").replace("−", "-"))
-    named = next(
-        (u for pattern, u in ALIASES if own and re.fullmatch(pattern, own.strip(), re.IGNORECASE)), None
-    )
+    named = next((u for pattern, u in ALIASES if own and re.fullmatch(pattern, own.strip(), re.IGNORECASE)), None)
     try:
         return convert(value, named or unit, unit)
     except ValueError:
@@ -476,13 +472,7 @@ def _range(text: str, unit: str) -> tuple[float, float] | None:
 def _yes_no(text: str) -> bool | None:
     first = re.match(r"\W*(\w+)", text)
     word = first[1].casefold() if first else ""
-    return (
-        True
-        if word in ("yes", "true", "present")
-        else False
-        if word in ("no", "false", "absent", "none")
-        else None
-    )
+    return True if word in ("yes", "true", "present") else False if word in ("no", "false", "absent", "none") else None
 
 
 def _same_date(text: str, iso: str) -> bool:
@@ -544,11 +534,7 @@ def _method(o: Observation) -> str:
         method: dict[str, Any] = passed["regions_method"]
         name = str(method.get("index") or method.get("band") or "")
         used = o.evidence.source.get("thresholds")
-        number = (
-            next((v for v in used.values() if isinstance(v, int | float)), None)
-            if isinstance(used, dict)
-            else None
-        )
+        number = next((v for v in used.values() if isinstance(v, int | float)), None) if isinstance(used, dict) else None
         stated = method.get("threshold")
         limit = stated if isinstance(stated, int | float) else number
         how = " (Otsu's threshold)" if stated == "otsu" or o.configuration.fine.endswith("/otsu") else ""
@@ -567,9 +553,7 @@ def _method(o: Observation) -> str:
 
 
 def _claim(state: RunState, text: str, parts: list[Observation]) -> Claim:
-    return Claim(
-        text=text[:1000], based_on=tuple(o.id for o in _with_ancestors(state, [p.id for p in parts]))
-    )
+    return Claim(text=text[:1000], based_on=tuple(o.id for o in _with_ancestors(state, [p.id for p in parts])))
 
 
 def _with_ancestors(state: RunState, ids: list[str]) -> list[ObservationState]:

@@ -163,11 +163,7 @@ def _scenes_named(tool: str, arguments: Mapping[str, Any]) -> list[str]:
     if tool == "perceive":
         return [str(x) for x in _items(arguments.get("image_paths"))]
     if tool == "measure":
-        return [
-            str(s["image"])
-            for s in _items(arguments.get("sources"))
-            if isinstance(s, dict) and s.get("image")
-        ]
+        return [str(s["image"]) for s in _items(arguments.get("sources")) if isinstance(s, dict) and s.get("image")]
     out = []
     for node in _items(arguments.get("nodes")):
         params = node.get("params") if isinstance(node, dict) else None

@@ -10,6 +10,7 @@ from datetime import date
 _MONTHS = {name.casefold(): i for i, name in enumerate(calendar.month_name) if name}
 _MONTHS |= {name.casefold(): i for i, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_PLAIN_MONTH = "|".join(name.casefold() for name in calendar.month_name if name not in ("", "March", "May"))
 _YEAR = r"(?:1[89]|20)\d\d"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -26,9 +27,10 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
+        # a month alone; "may" and "march" are also other words and need a word of time before them
         "m",
         re.compile(
-            rf"\b(?:in|from|to|and|of|between|during|since|until)\s+({_MONTH})\b(?!\s+{_DAY}\b)", re.I
+            rf"\b(?:(?:in|from|to|and|of|between|during|since|until)\s+({_MONTH})|({_PLAIN_MONTH}))\b(?!\s+{_DAY}\b)", re.I
         ),
     ),
 )
@@ -50,11 +52,7 @@ class DateSpan:
     def text(self) -> str:
         if self.month_only:
             return calendar.month_name[self.start.month]
-        return (
-            self.start.isoformat()
-            if self.start == self.end
-            else f"{self.start.isoformat()}..{self.end.isoformat()}"
-        )
+        return self.start.isoformat() if self.start == self.end else f"{self.start.isoformat()}..{self.end.isoformat()}"
 
 
 def dates_in(text: str) -> list[DateSpan]:
@@ -65,7 +63,7 @@ def dates_in(text: str) -> list[DateSpan]:
     taken: list[tuple[int, int]] = []
     for kind, pattern in _PATTERNS:
         for m in pattern.finditer(text):
-            at = m.span(1) if kind == "m" else m.span()
+            at = m.span(1 if m[1] else 2) if kind == "m" else m.span()
             if any(a < at[1] and at[0] < b for a, b in taken):
                 continue
             taken.append(at)
@@ -92,5 +90,5 @@ def _span(kind: str, m: re.Match[str]) -> tuple[date, date]:
         return date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1])
     if kind == "y":
         return date(int(m[1]), 1, 1), date(int(m[1]), 12, 31)
-    month = _MONTHS[m[1].casefold()]
+    month = _MONTHS[(m[1] or m[2]).casefold()]
     return date(1, month, 1), date(1, month, calendar.monthrange(1, month)[1])

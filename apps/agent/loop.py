@@ -136,15 +136,11 @@ class _Run:
                 self.recorder.append(RunCancelled(at=self.clock()))
             return self.recorder.state()
         except _PlannerFailedError as e:
-            self.recorder.append(
-                RunFailed(at=self.clock(), code=e.code, message=e.message[:2000], error_id=e.error_id)
-            )
+            self.recorder.append(RunFailed(at=self.clock(), code=e.code, message=e.message[:2000], error_id=e.error_id))
             return self.recorder.state()
         state = self.recorder.state()
         if state.answer != answer:
-            self.recorder.append(
-                AnswerGiven(at=self.clock(), answer=answer, cause=self.cause if state.answers else "")
-            )
+            self.recorder.append(AnswerGiven(at=self.clock(), answer=answer, cause=self.cause if state.answers else ""))
         self.recorder.append(RunFinished(at=self.clock(), cost=self._cost(self.recorder.state())))
         return self.recorder.state()
 
@@ -245,9 +241,7 @@ class _Run:
             raise _CancelledError
         if observation is None or wrong:
             observation = _failed_observation(move, self.run_id, plan.task, wrong, started_at, self.clock())
-        self.recorder.append(
-            ObservationRecorded(at=self.clock(), call_key=move.call_key, observation=observation)
-        )
+        self.recorder.append(ObservationRecorded(at=self.clock(), call_key=move.call_key, observation=observation))
 
     def _decide(self, state: RunState, move: Decide) -> None:
         held = state.observations[move.observation_id]
@@ -266,9 +260,7 @@ class _Run:
                     message=_answered_message(decision),
                 )
             )
-        self.recorder.append(
-            DecisionMade(at=self.clock(), observation_id=held.id, checks=checks, decision=decision)
-        )
+        self.recorder.append(DecisionMade(at=self.clock(), observation_id=held.id, checks=checks, decision=decision))
 
     def _judged(
         self, state: RunState, observation: Observation, supporting: Sequence[str], requests_made: int
@@ -279,9 +271,7 @@ class _Run:
                 question=self.question,
                 history=[o.observation for o in state.history if o.id != observation.id],
                 rejected=[
-                    o.observation
-                    for o in state.observations.values()
-                    if o.effective == "reject" and o.id != observation.id
+                    o.observation for o in state.observations.values() if o.effective == "reject" and o.id != observation.id
                 ],
                 supporting=[state.observations[s].observation for s in supporting],
                 requests_made=requests_made,
@@ -311,9 +301,7 @@ class _Run:
                     stage="policy",
                     p_correct=last.p_correct if last else None,
                     reasons=(reason, *(last.reasons if last else ())),
-                    requested=()
-                    if is_rejecting
-                    else (EvidenceRequest(kind="human", reason=move.message[:500]),),
+                    requested=() if is_rejecting else (EvidenceRequest(kind="human", reason=move.message[:500]),),
                     prior=last.prior if last else None,
                     verifier=last.verifier if last else "",
                     policy=self.policy.version,
@@ -393,9 +381,7 @@ class _Run:
             if last and (now - last[0]).total_seconds() < self.policy.progress_every_s:
                 return
             last[:] = [now]
-            self.recorder.append(
-                ProgressReported(at=now, step=step, done=done, total=total, message=message[:300])
-            )
+            self.recorder.append(ProgressReported(at=now, step=step, done=done, total=total, message=message[:300]))
 
         return report
 
@@ -440,9 +426,7 @@ def _belongs(observation: Observation, move: Call, run_id: str, state: RunState)
     return ""
 
 
-def _failed_observation(
-    move: Call, run_id: str, task: TaskRef, reason: str, started_at: datetime, now: datetime
-) -> Observation:
+def _failed_observation(move: Call, run_id: str, task: TaskRef, reason: str, started_at: datetime, now: datetime) -> Observation:
     """What is recorded of a call that gave no observation; its status lets nothing accept it."""
     return Observation(
         id=new_id(),

@@ -138,9 +138,7 @@ def _step(
         if identity in seen:
             continue
         seen.add(identity)
-        key = call_digest(
-            run_id=state.run_id, step=step.step, tool=step.tool, arguments=resolved, parents=parents
-        )
+        key = call_digest(run_id=state.run_id, step=step.step, tool=step.tool, arguments=resolved, parents=parents)
         held = state.for_call(key)
         if held is None:
             if _failed_elsewhere(state, identity):
@@ -168,9 +166,7 @@ def _step(
     )
 
 
-def _observation(
-    state: RunState, step: PlanStep, held: ObservationState, policy: AgentPolicy
-) -> Move | Open | str:
+def _observation(state: RunState, step: PlanStep, held: ObservationState, policy: AgentPolicy) -> Move | Open | str:
     """What one recorded observation of a step asks for: its id where it is accepted."""
     if held.decision is None:
         return Decide(held.id, (), 0)
@@ -236,24 +232,16 @@ def _request(state: RunState, step: PlanStep, held: ObservationState, policy: Ag
     if supporting is None:
         return _call(state, step.step, step.tool, arguments, parents, key)
     if supporting.observation.status.state == "failed":
-        return CannotAnswer(
-            held.id, request, "failed", supporting.observation.status.reason[:500], supporting.id
-        )
+        return CannotAnswer(held.id, request, "failed", supporting.observation.status.reason[:500], supporting.id)
     return Decide(held.id, (*_supporting(held), supporting.id), len(made) + 1, (request, supporting.id))
 
 
-def _requested_arguments(
-    step: PlanStep, held: ObservationState, request: EvidenceRequest
-) -> tuple[dict[str, Any] | None, str]:
+def _requested_arguments(step: PlanStep, held: ObservationState, request: EvidenceRequest) -> tuple[dict[str, Any] | None, str]:
     """The arguments of the call that would answer a request, or None and why there is none."""
     base = dict(held.observation.arguments)
     if request.kind == "missing_evidence":
         fitted = fit_to_contract(step.tool, merge(base, {"options": {"evidence": request.field}}))
-        return (
-            (fitted, "")
-            if fitted
-            else (None, f"The tool {step.tool} cannot be asked for single parts of its evidence.")
-        )
+        return (fitted, "") if fitted else (None, f"The tool {step.tool} cannot be asked for single parts of its evidence.")
     if request.arguments:
         fitted = fit_to_contract(step.tool, merge(base, request.arguments))
         if fitted is None:
@@ -319,19 +307,12 @@ def _identity(request: EvidenceRequest) -> str:
 
 def _failed_elsewhere(state: RunState, identity: str) -> bool:
     return any(
-        o.effective == "reject"
-        and same_call(o.observation.tool, o.observation.arguments, o.observation.parents) == identity
+        o.effective == "reject" and same_call(o.observation.tool, o.observation.arguments, o.observation.parents) == identity
         for o in state.observations.values()
     )
 
 
-def _call(
-    state: RunState, step: int, tool: Tool, arguments: dict[str, Any], parents: tuple[str, ...], key: str
-) -> Call:
+def _call(state: RunState, step: int, tool: Tool, arguments: dict[str, Any], parents: tuple[str, ...], key: str) -> Call:
     started = state.steps_started.get(key)
-    attempt = (
-        started.attempt
-        if started is not None
-        else sum(1 for s in state.steps_started.values() if s.step == step)
-    )
+    attempt = started.attempt if started is not None else sum(1 for s in state.steps_started.values() if s.step == step)
     return Call(step, attempt, tool, arguments, parents, key, started is not None)

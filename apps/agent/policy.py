@@ -17,21 +17,11 @@ class AgentPolicy(BaseModel):
     on_unresolved: Literal["reject", "person"] = Field(
         default="person", description="what becomes of an observation that evidence requests could not settle"
     )
-    max_unsuccessful: int = Field(
-        default=3, ge=1, description="unsuccessful calls of one kind before the plan must change"
-    )
-    max_revisions: int = Field(
-        default=2, ge=0, description="changed plans that the planner may propose in one run"
-    )
-    max_tool_calls: int = Field(
-        default=200, ge=1, description="calls of one run; after a verdict they are counted anew"
-    )
-    max_seconds: float = Field(
-        default=1800.0, gt=0, description="seconds of one run; after a verdict they are counted anew"
-    )
-    progress_every_s: float = Field(
-        default=1.0, ge=0, description="progress reports closer than this are dropped"
-    )
+    max_unsuccessful: int = Field(default=3, ge=1, description="unsuccessful calls of one kind before the plan must change")
+    max_revisions: int = Field(default=2, ge=0, description="changed plans that the planner may propose in one run")
+    max_tool_calls: int = Field(default=200, ge=1, description="calls of one run; after a verdict they are counted anew")
+    max_seconds: float = Field(default=1800.0, gt=0, description="seconds of one run; after a verdict they are counted anew")
+    progress_every_s: float = Field(default=1.0, ge=0, description="progress reports closer than this are dropped")
 
     @property
     def version(self) -> str:

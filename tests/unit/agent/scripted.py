@@ -150,11 +150,11 @@ Script = Callable[[str, dict[str, Any]], dict[str, Any]]
 def by_arguments(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Different arguments give different numbers, the same arguments the same one."""
     seed = sum(map(ord, str(sorted(map(str, _leaves(arguments))))))
-    kind = {"perceive": "layer", "measure": "area", "execute": "statistic"}[tool]
+    kind: Any = {"perceive": "layer", "measure": "area", "execute": "statistic"}[tool]
     return {
         "result": Result(
             kind=kind,
-            value=None if kind == "layer" else (seed % 997) / 1000,  # type: ignore[arg-type]
+            value=None if kind == "layer" else (seed % 997) / 1000,
             unit="km2" if kind == "area" else "1",
             quantity="ndvi",
         )
@@ -202,20 +202,14 @@ class ScriptedToolBox:
             "evidence": Evidence(intermediate={"valid_px": 40574}),
         }
         # a measure depends on the layers that it measures
-        parts.update(
-            self.script(
-                tool, {**arguments, "parents": [p.arguments for p in parents]} if parents else arguments
-            )
-        )
+        parts.update(self.script(tool, {**arguments, "parents": [p.arguments for p in parents]} if parents else arguments))
         return Observation(**parts)
 
 
 class ScriptedJudge:
     """Decides by a function of the observation; accepts by default."""
 
-    def __init__(
-        self, decide: Callable[[Observation, Sequence[Observation], int], Decision] | None = None
-    ) -> None:
+    def __init__(self, decide: Callable[[Observation, Sequence[Observation], int], Decision] | None = None) -> None:
         self.decide = decide or (lambda o, s, n: accept())
         self.seen: list[tuple[str, tuple[str, ...], int]] = []
 
@@ -244,9 +238,7 @@ def reject(reason: str = "It lies on something else.") -> Decision:
 
 
 def ask(*requests: EvidenceRequest, p: float = 0.5) -> Decision:
-    return Decision(
-        decision="request_evidence", stage="verifier", p_correct=p, requested=requests, policy="scripted"
-    )
+    return Decision(decision="request_evidence", stage="verifier", p_correct=p, requested=requests, policy="scripted")
 
 
 class KilledError(BaseException):
@@ -278,16 +270,14 @@ class LogRecorder:
         return self.cancelled
 
 
-def give_verdict(recorder: LogRecorder, observation_id: str, value: str) -> str:
+def give_verdict(recorder: LogRecorder, observation_id: str, value: Any) -> str:
     verdict_id = new_id()
     recorder.append(
         VerdictGiven(
             at=T0,
-            verdict=Verdict(
-                id=verdict_id, observation_id=observation_id, value=value, author="ada", given_at=T0
-            ),
+            verdict=Verdict(id=verdict_id, observation_id=observation_id, value=value, author="ada", given_at=T0),
         )
-    )  # type: ignore[arg-type]
+    )
     return verdict_id
 
 

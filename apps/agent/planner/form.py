@@ -1,0 +1,1116 @@
+"""The plan's form: what a person fills in, what the parser of questions fills in, and the one way from it to a plan.
+
+``plan_from_form`` checks what each step needs before anything runs (band roles, dates, GSD or CRS, region) and gives a plan
+without steps that says what is missing, rather than a plan that would have to guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from apps.agent.dates import DateSpan, dates_in
+from apps.agent.planner.lexicon import (
+    TargetMethod,
+    has_role,
+    lexicon,
+    missing_roles,
+    role_list,
+)
+from apps.agent.units import dimension, number_text
+from apps.core.evidence.observation import Frozen, JsonMap, TaskRef, Tool
+from apps.core.evidence.plan import AnswerRecipe, Plan, PlanStep, Question
+from apps.core.geo.scene import SceneInfo
+from apps.tools.contract import step_reference
+
+What = Literal["statistic", "area", "share", "count", "exists", "date", "difference", "trend", "distance", "compare"]
+Measured = Literal["statistic", "area", "share", "count"]
+Statistic = Literal["mean", "median", "min", "max", "std"]
+
+# What the planner can do, said to whoever asked for something else.
+CAN_DO = (
+    "I can answer: how many objects of a kind; whether there are any; how much area or which share is water, vegetation, bare "
+    "or built-up land, snow, burned land, or where an index is above or below a number; mean, median, minimum, maximum, "
+    "standard deviation or trend of an index or band; differences between two dates; on which date something is highest or "
+    "lowest; which of two is larger; the distance between two things; and multiple choice over these."
+)
+# Pieces of fewer pixels are noise when the question is whether there is any of a target.
+EXISTS_MIN_PX = 9
+_STATISTIC_TITLES: dict[str, str] = {
+    "mean": "Mean",
+    "median": "Median",
+    "min": "Minimum",
+    "max": "Maximum",
+    "std": "Standard deviation",
+}
+_TASK_TYPES: dict[What, str] = {
+    "statistic": "index_statistic",
+    "area": "area_measurement",
+    "share": "area_measurement",
+    "count": "object_counting",
+    "exists": "object_presence",
+    "date": "time_property",
+    "difference": "change_detection",
+    "trend": "trend_analysis",
+    "distance": "distance_measurement",
+    "compare": "zonal_comparison",
+}
+
+
+class Form(Frozen):
+    """One question as fields. Empty strings and None: not said. See ``form_fields`` for the choices at hand."""
+
+    what: What
+    of: Literal["", "statistic", "area", "share", "count"] = Field(
+        default="", description="what is compared, differenced, dated or tested; '' follows from quantity and target"
+    )
+    quantity: str = Field(default="", max_length=40, description="an index (ndvi, …) or the role of a band")
+    target: str = Field(default="", max_length=60, description="water, vegetation, vehicle, …, or 'class 21' of a class map")
+    reference: str = Field(default="", max_length=60, description="the second target, for distance and compare")
+    others: tuple[str, ...] = Field(default=(), max_length=10, description="further targets, for compare")
+    statistic: Statistic = "mean"
+    threshold: float | None = Field(default=None, allow_inf_nan=False)
+    side: Literal["above", "below"] = "above"
+    is_closed: bool = Field(default=False, description="the threshold itself counts too (at least, at most)")
+    change: Literal["", "drop", "rise"] = Field(default="", description="the threshold is one of a change between two dates")
+    pick: Literal["max", "min"] = "max"
+    is_relative: bool = Field(default=False, description="the change in per cent of the first value")
+    distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
+    limit: float | None = Field(default=None, allow_inf_nan=False, description="for exists: the number that decides yes or no")
+    limit_op: Literal[">", ">=", "<", "<="] = ">"
+    unit: str = Field(default="", max_length=20)
+    dates: tuple[str, ...] = Field(default=(), max_length=20, description="days, months, years or periods 'start..end'")
+    scenes: tuple[str, ...] = Field(default=(), max_length=400, description="scene ids; empty: all that fit")
+    region: JsonMap | None = None
+    region_crs: str = "EPSG:4326"
+    tolerance: float | None = Field(default=None, gt=0, le=1, description="for multiple choice over numbers")
+
+
+class _RefusalError(Exception):
+    """Inside this module: there is no plan, and why."""
+
+    def __init__(self, reason: str, code: str = "NO_ANSWER", needs: dict[str, Any] | None = None):
+        self.reason, self.code, self.needs = reason, code, needs or {}
+        super().__init__(reason)
+
+
+def plan_from_form(
+    question: Question, form: Form | None = None, *, planner: str = "offline", warnings: Sequence[str] = ()
+) -> Plan:
+    """The plan of a form (``question.form`` where none is given). Never raises: a form that is no form gives a plan without
+    steps whose reason names the field."""
+    if form is None:
+        try:
+            form = Form.model_validate(question.form or {})
+        except ValidationError as e:
+            first = e.errors()[0]
+            field = ".".join(str(p) for p in first["loc"]) or "what"
+            return Plan(
+                task=TaskRef(task_type="index_statistic", question=question.text, answer_form="text"),
+                planner=planner,
+                reason=f"The form's field {field} cannot be used: {first['msg']}.",
+                code="BAD_ARGUMENT",
+                needs={"form": [field]},
+                form=dict(question.form or {}),
+            )
+    shown = form.model_dump(mode="json")
+    builder = _Builder(question, form)
+    try:
+        recipe = builder.build()
+    except _RefusalError as r:
+        return Plan(
+            task=builder.task(),
+            planner=planner,
+            understood=builder.understood,
+            reason=r.reason,
+            code=r.code,
+            needs=r.needs,
+            warnings=_unique((*warnings, *builder.warnings)),
+            form=shown,
+        )
+    if question.choices:
+        options = {**recipe.options, "of": recipe.kind, "mode": "nearest" if recipe.kind in ("value", "difference") else "match"}
+        if form.tolerance is not None:
+            options["tolerance"] = form.tolerance
+        recipe = recipe.model_copy(update={"kind": "choice", "options": options})
+    return Plan(
+        task=builder.task(),
+        steps=tuple(builder.steps),
+        answer=recipe,
+        planner=planner,
+        understood=builder.understood,
+        warnings=_unique((*warnings, *builder.warnings)),
+        form=shown,
+    )
+
+
+def form_fields(question: Question) -> list[dict[str, Any]]:
+    """The form for a page: one entry a field, with the choices that these scenes allow (name, label, kind, choices)."""
+    words = lexicon()
+    quantities = [n for n in (*words.indices, *words.bands) if any(not missing_roles(s, n) for s in question.scenes)]
+    targets = [n for n, t in words.targets.items() if any(_methods(s, t.methods) for s in question.scenes)]
+    dates = sorted({s.acquired_at.date().isoformat() for s in question.scenes if s.acquired_at})
+
+    def choices(names: Sequence[str]) -> list[list[str]]:
+        return [["", "–"], *([n, words.title(n)] for n in names)]
+
+    return [
+        {"name": "what", "label": "What is asked", "kind": "choice", "choices": [[w, w] for w in _TASK_TYPES]},
+        {
+            "name": "of",
+            "label": "Of",
+            "kind": "choice",
+            "choices": [["", "–"], *([m, m] for m in ("statistic", "area", "share", "count"))],
+        },
+        {"name": "quantity", "label": "Index or band", "kind": "choice", "choices": choices(quantities)},
+        {"name": "target", "label": "Target", "kind": "choice", "choices": choices([*targets, *words.objects])},
+        {"name": "reference", "label": "Second target", "kind": "choice", "choices": choices([*targets, *words.objects])},
+        {
+            "name": "statistic",
+            "label": "Statistic",
+            "kind": "choice",
+            "choices": [[s, s] for s in ("mean", "median", "min", "max", "std")],
+        },
+        {"name": "side", "label": "Side", "kind": "choice", "choices": [["above", "above"], ["below", "below"]]},
+        {"name": "threshold", "label": "Threshold", "kind": "number", "choices": []},
+        {"name": "change", "label": "Change", "kind": "choice", "choices": [["", "–"], ["drop", "drop"], ["rise", "rise"]]},
+        {"name": "pick", "label": "Pick", "kind": "choice", "choices": [["max", "highest"], ["min", "lowest"]]},
+        {
+            "name": "unit",
+            "label": "Unit",
+            "kind": "choice",
+            "choices": [["", "–"], *([u, u] for u in ("m2", "ha", "km2", "acre", "m", "km", "%"))],
+        },
+        {"name": "dates", "label": "Dates", "kind": "dates", "choices": [[d, d] for d in dates]},
+        {"name": "region", "label": "Region", "kind": "region", "choices": []},
+    ]
+
+
+class _Builder:
+    """Fills a plan from a form; refuses with _RefusalError where something is missing."""
+
+    def __init__(self, question: Question, form: Form) -> None:
+        self.question, self.form, self.words = question, form, lexicon()
+        self.steps: list[PlanStep] = []
+        self.warnings: list[str] = []
+        self.understood = ""
+        self.region = form.region if form.region is not None else question.region
+        self.region_crs = form.region_crs if form.region is not None else question.region_crs
+
+    # --- the task ----------------------------------------------------------------------------------------------------------
+    def task(self) -> TaskRef:
+        f = self.form
+        kind = _TASK_TYPES[f.what]
+        if f.what == "exists" and f.target not in self.words.objects:
+            kind = "environmental_assessment"
+        if f.what == "compare" and self.measured() == "count":
+            kind = "attribute_comparison"
+        forms = {"statistic": "number", "area": "area", "share": "share", "count": "integer"}
+        answer = {"exists": "boolean", "date": "date", "trend": "number", "distance": "distance", "compare": "class"}.get(f.what)
+        answer = answer or forms["area" if f.what == "area" else self.measured()]
+        if self.question.choices:
+            answer = "choice"
+        return TaskRef(task_type=kind, question=self.question.text, answer_form=answer)
+
+    def measured(self) -> Measured:
+        """What is measured of one scene: stated, or what follows from quantity, target and threshold."""
+        f = self.form
+        if f.what in ("statistic", "area", "share", "count"):
+            return f.what  # type: ignore[return-value]
+        if f.of:
+            return f.of
+        if f.target in self.words.objects:
+            return "count"
+        if f.target or f.threshold is not None:
+            return "share" if f.what == "exists" or f.unit == "%" else "area"
+        return "statistic"
+
+    # --- building ----------------------------------------------------------------------------------------------------------
+    def build(self) -> AnswerRecipe:
+        f = self.form
+        if not self.question.scenes:
+            raise _RefusalError("There is no image to look at; add one.", "NO_ANSWER", {"scenes": True})
+        self._check_names()
+        self.understood = self._understood()
+        match f.what:
+            case "statistic":
+                return self._statistic()
+            case "area" | "share" if f.change:
+                return self._changed()
+            case "area" | "share" | "count":
+                return self._single()
+            case "exists":
+                return self._exists()
+            case "date":
+                return self._date()
+            case "difference":
+                return self._difference()
+            case "trend":
+                return self._trend()
+            case "distance":
+                return self._distance()
+            case _:
+                return self._compare()
+
+    def _check_names(self) -> None:
+        f = self.form
+        if f.quantity and f.quantity not in self.words.indices and f.quantity not in self.words.bands:
+            raise _RefusalError(f"There is no index or band called {f.quantity!r} here.", "BAD_ARGUMENT", {"form": ["quantity"]})
+        for name, field in ((f.target, "target"), (f.reference, "reference"), *((o, "others") for o in f.others)):
+            if name and name not in self.words.targets and name not in self.words.objects and not _class_value(name):
+                raise _RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
+        if not f.quantity and not f.target:
+            raise _RefusalError(
+                "What is meant: an index or band, or something on the ground? " + CAN_DO,
+                "NO_ANSWER",
+                {"form": ["quantity", "target"]},
+            )
+        needs_target = f.what in ("count", "distance") or (self.measured() == "count" and f.what != "date")
+        if needs_target and not f.target:
+            raise _RefusalError("Of what? Name the objects, vehicles or trees for example.", "NO_ANSWER", {"form": ["target"]})
+        if self.measured() == "count" and f.target not in self.words.objects:
+            raise _RefusalError(
+                f"I can count objects, but {self.words.title(f.target)} is a surface: ask for its area or share.",
+                "NO_ANSWER",
+                {"form": ["what"]},
+            )
+        if self.measured() == "statistic" and not f.quantity:
+            raise _RefusalError(f"A {f.statistic} of what? Name an index or a band.", "NO_ANSWER", {"form": ["quantity"]})
+        if f.what == "exists" and self.measured() == "statistic" and f.limit is None:
+            raise _RefusalError(
+                f"Whether {self.words.title(f.quantity)} is above or below which number?", "NO_ANSWER", {"form": ["limit"]}
+            )
+        if self.measured() == "statistic" and (f.target or f.threshold is not None):
+            raise _RefusalError(
+                "A statistic of one part of the scene only is not computed yet: draw a region, or ask for an area or a share.",
+                "NO_ANSWER",
+                {"form": ["target", "threshold"]},
+            )
+        if self.measured() in ("area", "share"):
+            if f.quantity and not f.target and f.threshold is None:
+                raise _RefusalError(
+                    f"{self.words.title(f.quantity)} above or below which number?", "NO_ANSWER", {"form": ["threshold"]}
+                )
+            for name in (f.target, f.reference, *f.others) if f.what != "distance" else ():
+                if name in self.words.objects:
+                    raise _RefusalError(
+                        f"I can find and count {self.words.title(name)}, but boxes are no outlines, so their area would "
+                        "be wrong. Ask how many there are.",
+                        "NO_ANSWER",
+                        {"form": ["what"]},
+                    )
+        if f.unit:
+            wanted = {"area": ("area",), "share": ("number",), "distance": ("length",)}
+            asked = "distance" if f.what == "distance" else self.measured() if f.what not in ("date", "compare", "exists") else ""
+            if asked in wanted and dimension(f.unit) not in wanted[asked]:
+                raise _RefusalError(
+                    f"{f.unit!r} is not a unit of {'an ' if asked == 'area' else 'a '}{asked}.",
+                    "BAD_ARGUMENT",
+                    {"form": ["unit"]},
+                )
+
+    # --- scenes ------------------------------------------------------------------------------------------------------------
+    def _capable(self) -> list[SceneInfo]:
+        """Scenes that have what the quantity or target needs; NEEDS_BANDS where none has."""
+        f = self.form
+        scenes = list(self.question.scenes)
+        if f.scenes:
+            by_id = {s.scene_id: s for s in scenes}
+            unknown = [i for i in f.scenes if i not in by_id]
+            if unknown:
+                raise _RefusalError(
+                    "The form names a scene that the question does not have.", "BAD_ARGUMENT", {"form": ["scenes"]}
+                )
+            scenes = [by_id[i] for i in f.scenes]
+        able = [s for s in scenes if not self._lacking(s)]
+        if not able:
+            lacking = min((self._lacking(s) for s in scenes), key=len)
+            what = self.words.title(f.quantity if f.quantity and not (f.target and f.threshold is None) else f.target)
+            is_open = any(b.role == "unknown" for s in scenes for b in s.bands)
+            how = "Say which band is which, and ask again." if is_open else "The image has no such band; add one that has it."
+            needs: dict[str, Any] = {"roles": list(lacking)}
+            if (self.measured() == "area" or f.what == "distance") and all(
+                s.grid.crs is None and s.gsd_m is None for s in scenes
+            ):
+                needs["gsd_m"] = True
+                how += (
+                    " An area or distance also needs the ground sampling distance in metres: the image has no coordinate system."
+                )
+            band = f"the {_plural('band', lacking)} {role_list(lacking)}" if lacking != (f.quantity,) else "a band that shows it"
+            raise _RefusalError(f"{what[:1].upper()}{what[1:]} needs {band}. {how}", "NEEDS_BANDS", needs)
+        if len(able) < len(scenes):
+            n = len(scenes) - len(able)
+            self.warnings.append(
+                f"{n} of {len(scenes)} scenes {'has' if n == 1 else 'have'} no band for this and "
+                f"{'was' if n == 1 else 'were'} left out."
+            )
+        return able
+
+    def _lacking(self, scene: SceneInfo) -> tuple[str, ...]:
+        f = self.form
+        out: list[str] = []
+        if f.quantity:
+            out.extend(missing_roles(scene, f.quantity))
+        if not (f.quantity and f.threshold is not None):
+            for name in (f.target, f.reference, *f.others):
+                out.extend(self._lacking_for(scene, name))
+        elif f.reference:
+            out.extend(self._lacking_for(scene, f.reference))
+        return tuple(dict.fromkeys(out))
+
+    def _lacking_for(self, scene: SceneInfo, target: str) -> tuple[str, ...]:
+        if _class_value(target) is not None:
+            return () if "class" in scene.roles else ("class",)
+        entry = self.words.targets.get(target)
+        if entry is None or _methods(scene, entry.methods):
+            return ()
+        return missing_roles(scene, entry.methods[0].index or entry.methods[0].band)
+
+    def _spans(self) -> list[DateSpan]:
+        out = []
+        for text in self.form.dates:
+            start, dots, end = text.partition("..")
+            first, last = dates_in(f"in {start}"), dates_in(f"in {end}")
+            if dots and (first or not start) and (last or not end) and (first or last):
+                out.append(DateSpan(first[0].start if first else date.min, last[0].end if last else date.max, (0, 0)))
+            elif not dots and len(first) == 1:
+                out.append(first[0])
+            else:
+                raise _RefusalError(
+                    f"{text!r} is no date that I can read; write 2014-02-18, 2014-02 or 2013-09-01..2014-08-31.",
+                    "BAD_ARGUMENT",
+                    {"form": ["dates"]},
+                )
+        return out
+
+    def _dated(self, scenes: list[SceneInfo]) -> list[SceneInfo]:
+        """The scenes in order of time; NEEDS_DATES where one has no date."""
+        undated = [s.scene_id for s in scenes if s.acquired_at is None]
+        if undated:
+            raise _RefusalError(
+                f"{len(undated)} of {len(scenes)} images {'has' if len(undated) == 1 else 'have'} no date. Say when "
+                f"{'it was' if len(undated) == 1 else 'they were'} acquired, and ask again.",
+                "NEEDS_DATES",
+                {"dates": undated},
+            )
+        return sorted(scenes, key=_when)
+
+    def _in_dates(self, scenes: list[SceneInfo]) -> list[SceneInfo]:
+        """Scenes that fall in the dates asked for (all where none was asked)."""
+        spans = self._spans()
+        if not spans:
+            return scenes
+        dated = self._dated(scenes)
+        found = [s for s in dated if any(span.covers(_when(s)) for span in spans)]
+        for span in spans:
+            if not any(span.covers(_when(s)) for s in dated):
+                raise _RefusalError(
+                    f"No image falls in {_span_text(span)}; there are {_date_list(dated)}.",
+                    "NEEDS_DATES",
+                    {"available": [_day(s) for s in dated]},
+                )
+        return found
+
+    def _one(self) -> SceneInfo:
+        """The one scene that is meant."""
+        scenes = self._in_dates(self._capable())
+        if len(scenes) == 1:
+            return scenes[0]
+        if all(s.acquired_at for s in scenes):
+            raise _RefusalError(
+                f"{len(scenes)} images fit: {_date_list(sorted(scenes, key=_when))}. Say which date you mean, or ask for "
+                "the difference, or on which date it is largest.",
+                "NEEDS_DATES",
+                {"available": [_day(s) for s in sorted(scenes, key=_when)]},
+            )
+        raise _RefusalError(
+            f"{len(scenes)} images fit; say which one you mean.", "NO_ANSWER", {"scenes": [s.scene_id for s in scenes]}
+        )
+
+    def _two(self) -> tuple[SceneInfo, SceneInfo]:
+        """The scenes before and after, in order of time."""
+        capable = self._capable()
+        spans = self._spans()
+        if len(capable) < 2:
+            raise _RefusalError(
+                "A change needs two images of one place at two dates; there is one that fits.", "NEEDS_DATES", {"scenes": True}
+            )
+        dated = self._dated(capable)
+        if not spans:
+            pair = (dated[0], dated[-1])
+        elif len(spans) == 1:
+            inside = self._in_dates(capable)
+            if len(inside) < 2:
+                raise _RefusalError(
+                    f"A change needs two dates; one image falls in {_span_text(spans[0])}.",
+                    "NEEDS_DATES",
+                    {"available": [_day(s) for s in dated]},
+                )
+            pair = (inside[0], inside[-1])
+        elif len(spans) == 2:
+            ends = []
+            for span in spans:
+                inside = [s for s in dated if span.covers(_when(s))]
+                if len(inside) != 1:
+                    raise _RefusalError(
+                        f"{len(inside) or 'No'} image{'s' if len(inside) != 1 else ''} fall{'s' * (len(inside) == 1)} in "
+                        f"{_span_text(span)}; name the two dates. There are {_date_list(dated)}.",
+                        "NEEDS_DATES",
+                        {"available": [_day(s) for s in dated]},
+                    )
+                ends.append(inside[0])
+            pair = (min(ends, key=_when), max(ends, key=_when))
+        else:
+            raise _RefusalError("A change needs two dates, not more.", "BAD_ARGUMENT", {"form": ["dates"]})
+        if _when(pair[0]) == _when(pair[1]) or pair[0].scene_id == pair[1].scene_id:
+            raise _RefusalError("A change needs two different dates.", "NEEDS_DATES", {"available": [_day(s) for s in dated]})
+        self._same_place(list(pair))
+        return pair
+
+    def _series(self, least: int) -> list[SceneInfo]:
+        """Scenes of one place in order of time, at least so many."""
+        scenes = self._capable()
+        if len(scenes) >= least or self.form.dates:
+            scenes = self._in_dates(scenes)
+        if len(scenes) < least:
+            raise _RefusalError(
+                f"This needs images of at least {least} dates; {len(scenes)} fit{'s' * (len(scenes) == 1)}.",
+                "NEEDS_DATES",
+                {"scenes": True},
+            )
+        scenes = self._dated(scenes)
+        days = [_day(s) for s in scenes]
+        if len(set(days)) < len(days):
+            raise _RefusalError(
+                "Two images have the same date; say which one counts.", "NEEDS_DATES", {"available": sorted(set(days))}
+            )
+        self._same_place(scenes)
+        return scenes
+
+    def _same_place(self, scenes: list[SceneInfo]) -> None:
+        first = scenes[0]
+        for s in scenes[1:]:
+            if not _overlap(first, s):
+                raise _RefusalError(
+                    "The images do not show the same place, so dates cannot be compared between them.",
+                    "NO_ANSWER",
+                    {"scenes": [x.scene_id for x in scenes]},
+                )
+
+    def _needs_ground(self, *scenes: SceneInfo) -> None:
+        """NEEDS_GSD where a scene has neither a CRS nor a GSD: no metres without one."""
+        lacking = [s.scene_id for s in scenes if s.grid.crs is None and s.effective_gsd_m is None]
+        if lacking:
+            raise _RefusalError(
+                "The image has no coordinate system, so the size of a pixel on the ground is not known. Give the ground "
+                "sampling distance in metres; a count or a share works without.",
+                "NEEDS_GSD",
+                {"gsd_m": True, "scenes": lacking},
+            )
+
+    def _check_region(self, *scenes: SceneInfo) -> None:
+        if self.region is None:
+            return
+        if self.region_crs != "image" and any(s.grid.crs is None for s in scenes):
+            raise _RefusalError(
+                "The region is given in map coordinates, but the image has no coordinate system. Draw the region on the image.",
+                "NEEDS_CRS",
+                {"crs": True},
+            )
+        if self.region_crs == "image" and len(scenes) > 1 and len({s.grid.shape for s in scenes}) > 1:
+            raise _RefusalError("The region is given in pixels, but the images differ in size.", "NEEDS_REGION", {"region": True})
+
+    # --- steps -------------------------------------------------------------------------------------------------------------
+    def _add(
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        why: str,
+        needs: Sequence[int] = (),
+        alternatives: Sequence[dict[str, Any]] = (),
+    ) -> int:
+        n = len(self.steps) + 1
+        self.steps.append(
+            PlanStep(
+                step=n,
+                tool=tool,
+                arguments=self._with_region(arguments),
+                why=why[:500],
+                needs=tuple(needs),
+                alternatives=tuple(self._with_region(a) for a in alternatives),
+            )
+        )
+        return n
+
+    def _with_region(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {**arguments, "region": self.region, "region_crs": self.region_crs} if self.region is not None else arguments
+
+    def _quantity_nodes(self, scene: SceneInfo, suffix: str = "") -> tuple[list[dict[str, Any]], str]:
+        """Nodes that give the quantity of one scene, and the last one's name."""
+        q = self.form.quantity
+        source = {"id": f"s{suffix or '1'}", "op": "asset.scene", "params": {"scene": scene.scene_id}}
+        name = f"q{suffix}" if suffix else "q"
+        if q in scene.roles or q not in self.words.indices:
+            role = q if q in scene.roles else next((r for r in (q, "nir08", "thermal2") if r in scene.roles), q)
+            node = {"id": name, "op": "raster.product.band", "inputs": [source["id"]], "params": {"role": role}}
+        else:
+            node = {"id": name, "op": "raster.product.index", "inputs": [source["id"]], "params": {"index": q}}
+        return [source, node], name
+
+    def _graph(self, nodes: list[dict[str, Any]], out: dict[str, Any]) -> dict[str, Any]:
+        return {"nodes": [*nodes, {"id": "out", **out}], "output": "out"}
+
+    def _threshold(self) -> dict[str, Any]:
+        f = self.form
+        value = -f.threshold if f.change == "drop" and f.threshold is not None else f.threshold
+        below = f.side == "below" if not f.change else f.change == "drop"
+        return {"op": ("<" if below else ">") + ("=" if f.is_closed else ""), "value": value}
+
+    def _condition(self) -> str:
+        t = self._threshold()
+        return f"{self.words.title(self.form.quantity)} {t['op']} {t['value']:g}"
+
+    def _measure(self, scene: SceneInfo, target: str = "") -> int:
+        """Adds the steps that measure one scene; the number of the last."""
+        f, kind = self.form, self.measured()
+        target = target or f.target
+        self._check_region(scene)
+        at = f" of {_day(scene)}" if scene.acquired_at else ""
+        if kind == "statistic":
+            nodes, last = self._quantity_nodes(scene)
+            return self._add(
+                "execute",
+                self._graph(nodes, {"op": "raster.summarize.statistic", "inputs": [last], "params": {"statistic": f.statistic}}),
+                f"{self._title()} over the valid pixels{at}.",
+            )
+        if kind == "area":
+            self._needs_ground(scene)
+        if not target:
+            nodes, last = self._quantity_nodes(scene)
+            nodes.append({"id": "mask", "op": "raster.product.threshold", "inputs": [last], "params": self._threshold()})
+            if kind == "area":
+                return self._add(
+                    "execute",
+                    self._graph(
+                        nodes, {"op": "raster.summarize.area", "inputs": ["mask"], "params": {"unit": self._area_unit()}}
+                    ),
+                    f"Area where {self._condition()}{at}, geodesic or on an equal-area grid.",
+                )
+            return self._add(
+                "execute",
+                self._graph(nodes, {"op": "raster.summarize.share", "inputs": ["mask"], "params": {}}),
+                f"Share of the valid pixels where {self._condition()}{at}.",
+            )
+        layer = self._find(scene, target)
+        mode = "objects" if target in self.words.objects else "regions"
+        source: dict[str, Any] = {"name": target, "mode": mode, "layer": step_reference(layer)}
+        if scene.grid.crs is None and scene.effective_gsd_m is not None and kind == "area":
+            source["gsd_m"] = scene.effective_gsd_m
+        spec: dict[str, Any] = {"metric": {"area": "area", "share": "ratio", "count": "count"}[kind], "subject": target}
+        if kind == "area":
+            spec["unit"] = self._area_unit()
+        elif kind == "share":
+            spec |= {"denominator": "valid", "unit": "1"}
+        else:
+            spec["unit"] = "1"
+        title = self.words.title(target)
+        why = {
+            "area": f"Area of {title}, geodesic or on an equal-area grid.",
+            "share": f"Share of the valid pixels that is {title}.",
+            "count": f"Count the {title} that were found.",
+        }[kind]
+        return self._add("measure", {"sources": [source], "spec": spec}, why, (layer,))
+
+    def _find(self, scene: SceneInfo, target: str, min_px: int = 0) -> int:
+        """Adds the perceive step that finds a target in one scene."""
+        f = self.form
+        at = f" in the image of {_day(scene)}" if scene.acquired_at else ""
+        base: dict[str, Any] = {"image_paths": [scene.scene_id], "objective": target}
+        if target in self.words.objects:
+            entry = self.words.objects[target]
+            return self._add(
+                "perceive",
+                {
+                    **base,
+                    "mode": "objects",
+                    "target_groups": {target: list(entry.prompts)},
+                    "objects_method": {"detector": "auto"},
+                },
+                f"Find the {entry.title[1]}{at}.",
+            )
+        value = _class_value(target)
+        if value is not None:
+            return self._add(
+                "perceive",
+                {
+                    **base,
+                    "mode": "regions",
+                    "target_groups": {target: [target]},
+                    "regions_method": {"kind": "class_value", "values": [value]},
+                },
+                f"Take the pixels of {target} of the class map{at}.",
+            )
+        methods = _methods(scene, self.words.targets[target].methods)
+        if f.quantity and f.threshold is not None and target == f.target:
+            methods = [
+                TargetMethod(
+                    index=f.quantity if f.quantity in self.words.indices else "",
+                    band="" if f.quantity in self.words.indices else f.quantity,
+                    threshold=f.threshold,
+                    side=f.side,
+                )
+            ]
+        elif f.quantity and target == f.target:
+            methods = [m for m in methods if f.quantity in (m.index, m.band)] or [
+                TargetMethod(index=f.quantity, threshold="otsu", side="above")
+            ]
+        if methods[0].index in ("ngrdi",):
+            self.warnings.append("Only visible bands are at hand: green things that are no plants may be taken for vegetation.")
+        arguments = [
+            {**base, "mode": "regions", "target_groups": {target: [target]}, "regions_method": _region_method(m, min_px)}
+            for m in methods
+        ]
+        return self._add(
+            "perceive",
+            arguments[0],
+            f"Find {self.words.title(target)}{at}: {_method_text(methods[0])}.",
+            alternatives=arguments[1:4],
+        )
+
+    def _area_unit(self) -> str:
+        return self.form.unit or "km2"
+
+    # --- the kinds of question ------------------------------------------------------------------------------------------------
+    def _statistic(self) -> AnswerRecipe:
+        f = self.form
+        scenes = self._in_dates(self._capable())
+        title = self._title()
+        if len(scenes) == 1:
+            n = self._measure(scenes[0])
+            self._clouds(scenes, when=f.statistic == "min")
+            return AnswerRecipe(kind="value", steps=(n,), options={"phrase": title})
+        scenes = self._series(2)
+        reduced = f"the {f.statistic}" if f.statistic in ("min", "max") else "the mean"
+        n = self._series_step(scenes, {"statistic": f.statistic}, f"{title} of each of {len(scenes)} dates.")
+        self.understood += (
+            f" The images are of {len(scenes)} dates: the {f.statistic} is taken of each, and {reduced} over the dates."
+        )
+        self._clouds(scenes, when=f.statistic == "min")
+        if f.statistic in ("min", "max"):
+            return AnswerRecipe(kind="value", steps=(n,), options={"phrase": title, "reduce": f.statistic})
+        return AnswerRecipe(
+            kind="value",
+            steps=(n,),
+            options={
+                "phrase": f"{title} of the series ({_day(scenes[0])} to {_day(scenes[-1])})"
+                if f.statistic == "mean"
+                else f"Mean over the dates of the {_lower(title)}"
+            },
+        )
+
+    def _series_step(self, scenes: list[SceneInfo], params: dict[str, Any], why: str, op: str = "raster.summarize.series") -> int:
+        self._check_region(*scenes)
+        nodes: list[dict[str, Any]] = []
+        ends = []
+        for i, s in enumerate(scenes, start=1):
+            more, last = self._quantity_nodes(s, str(i))
+            nodes += more
+            ends.append(last)
+        return self._add("execute", self._graph(nodes, {"op": op, "inputs": ends, "params": params}), why)
+
+    def _single(self) -> AnswerRecipe:
+        scene = self._one()
+        n = self._measure(scene)
+        return AnswerRecipe(kind="value", steps=(n,), unit=self._recipe_unit(), options=self._phrases())
+
+    def _recipe_unit(self) -> str:
+        kind = self.measured()
+        return self._area_unit() if kind == "area" else (self.form.unit or "1") if kind == "share" else "1"
+
+    def _phrases(self) -> dict[str, Any]:
+        """The words of the answer."""
+        f, kind = self.form, self.measured()
+        if kind == "count":
+            entry = self.words.objects[f.target]
+            return {
+                "noun": f"{entry.title[1]} found",
+                "noun_one": f"{entry.title[0]} found",
+                "phrase": f"Number of {entry.title[1]}",
+            }
+        if kind == "statistic":
+            return {"phrase": self._title()}
+        what = f"of {self.words.title(f.target)}" if f.target else f"where {self._condition()}"
+        if kind == "area":
+            return {"phrase": f"Area {what}"}
+        return {"phrase": f"Share {what}" if f.target else f"Share of the area {what}"}
+
+    def _title(self) -> str:
+        """'Mean NDVI', 'Standard deviation of the red band'."""
+        name = self.words.title(self.form.quantity)
+        head = _STATISTIC_TITLES[self.form.statistic]
+        return f"{head} of {name}" if name.startswith("the ") or self.form.statistic == "std" else f"{head} {name}"
+
+    def _changed(self) -> AnswerRecipe:
+        """Area or share where the quantity fell or rose by more than the threshold."""
+        f = self.form
+        if not f.quantity or f.threshold is None or f.threshold < 0:
+            raise _RefusalError(
+                "A drop or rise of which index, by more than which number?", "NO_ANSWER", {"form": ["quantity", "threshold"]}
+            )
+        before, after = self._two()
+        self._check_region(before, after)
+        if f.what == "area":
+            self._needs_ground(before)
+        arguments = []
+        for params in ({}, {"resample": "bilinear"}):
+            nodes = self._difference_nodes(before, after, params)
+            nodes.append({"id": "mask", "op": "raster.product.threshold", "inputs": ["difference"], "params": self._threshold()})
+            out = (
+                {"op": "raster.summarize.area", "inputs": ["mask"], "params": {"unit": self._area_unit()}}
+                if f.what == "area"
+                else {"op": "raster.summarize.share", "inputs": ["mask"], "params": {}}
+            )
+            arguments.append(self._graph(nodes, out))
+        title = self.words.title(f.quantity)
+        verb = "fell" if f.change == "drop" else "rose"
+        more = "at least" if f.is_closed else "more than"
+        what = f"where {title} {verb} by {more} {f.threshold:g} from {_day(before)} to {_day(after)}"
+        n = self._add("execute", arguments[0], f"{f.what.capitalize()} {what}.", alternatives=arguments[1:])
+        return AnswerRecipe(
+            kind="value",
+            steps=(n,),
+            unit=self._recipe_unit(),
+            options={"phrase": f"Area {what}" if f.what == "area" else f"Share of the area {what}"},
+        )
+
+    def _difference_nodes(self, before: SceneInfo, after: SceneInfo, params: dict[str, Any]) -> list[dict[str, Any]]:
+        first, a = self._quantity_nodes(before, "1")
+        second, b = self._quantity_nodes(after, "2")
+        return [*first, *second, {"id": "difference", "op": "raster.product.difference", "inputs": [a, b], "params": params}]
+
+    def _exists(self) -> AnswerRecipe:
+        f, kind = self.form, self.measured()
+        scene = self._one()
+        options: dict[str, Any] = {"op": f.limit_op, "value": f.limit if f.limit is not None else 0, **self._phrases()}
+        if kind == "share" and f.target and f.limit is None:
+            layer = self._find(scene, f.target, EXISTS_MIN_PX)
+            n = self._add(
+                "measure",
+                {
+                    "sources": [{"name": f.target, "mode": "regions", "layer": step_reference(layer)}],
+                    "spec": {"metric": "ratio", "subject": f.target, "denominator": "valid", "unit": "1"},
+                },
+                f"Share of the valid pixels that is {self.words.title(f.target)}, in pieces of at least {EXISTS_MIN_PX} pixels.",
+                (layer,),
+            )
+        else:
+            n = self._measure(scene)
+        return AnswerRecipe(kind="boolean", steps=(n,), unit=self._recipe_unit(), options=options)
+
+    def _date(self) -> AnswerRecipe:
+        f = self.form
+        scenes = self._series(2)
+        word = "highest" if f.pick == "max" else "lowest"
+        if self.measured() == "statistic":
+            title = self._title()
+            n = self._series_step(
+                scenes, {"statistic": f.statistic, "pick": f.pick}, f"{title} of each date; the {word} is picked."
+            )
+            self._clouds(scenes, when=f.pick == "min")
+            return AnswerRecipe(kind="date", steps=(n,), options={"phrase": f"The date with the {word} {_lower(title)}"})
+        steps = tuple(self._measure(s) for s in scenes)
+        word = "largest" if f.pick == "max" else "smallest"
+        return AnswerRecipe(
+            kind="compare",
+            steps=steps,
+            unit=self._recipe_unit(),
+            options={
+                "pick": f.pick,
+                "labels": [_day(s) for s in scenes],
+                "word": f"the date with the {word} value",
+                "phrase": _lower(str(self._phrases()["phrase"])),
+            },
+        )
+
+    def _difference(self) -> AnswerRecipe:
+        f = self.form
+        before, after = self._two()
+        span = f"from {_day(before)} to {_day(after)}"
+        if self.measured() == "statistic" and f.statistic == "mean" and not f.is_relative:
+            self._check_region(before, after)
+            arguments = [
+                self._graph(
+                    self._difference_nodes(before, after, params),
+                    {"op": "raster.summarize.statistic", "inputs": ["difference"], "params": {"statistic": "mean"}},
+                )
+                for params in ({}, {"resample": "bilinear"})
+            ]
+            title = self.words.title(f.quantity)
+            n = self._add(
+                "execute",
+                arguments[0],
+                f"Mean of {title} of {_day(after)} minus {_day(before)}, over pixels valid at both.",
+                alternatives=arguments[1:],
+            )
+            return AnswerRecipe(kind="value", steps=(n,), options={"phrase": f"Mean change of {title} {span}", "signed": True})
+        steps = (self._measure(before), self._measure(after))
+        phrase = _lower(str(self._phrases()["phrase"]))
+        return AnswerRecipe(
+            kind="difference",
+            steps=steps,
+            unit=self._recipe_unit(),
+            options={
+                "phrase": f"Change of the {phrase} {span}",
+                "labels": [_day(before), _day(after)],
+                "relative": f.is_relative,
+            },
+        )
+
+    def _trend(self) -> AnswerRecipe:
+        f = self.form
+        if self.measured() != "statistic":
+            raise _RefusalError(
+                "A trend is computed of an index or band, not of an area or count yet.", "NO_ANSWER", {"form": ["quantity"]}
+            )
+        scenes = self._series(3)
+        title = self._title()
+        n = self._series_step(
+            scenes,
+            {"statistic": f.statistic, "method": "linear"},
+            f"Linear trend of the {_lower(title)} of {len(scenes)} dates, with its 95 % interval.",
+            "raster.summarize.trend",
+        )
+        return AnswerRecipe(
+            kind="value",
+            steps=(n,),
+            unit=f.unit if dimension(f.unit) == "rate" else "1",
+            options={"phrase": f"Trend of the {_lower(title)} from {_day(scenes[0])} to {_day(scenes[-1])}", "signed": True},
+        )
+
+    def _distance(self) -> AnswerRecipe:
+        f = self.form
+        if not f.reference:
+            raise _RefusalError("The distance from what to what? Name two things.", "NO_ANSWER", {"form": ["reference"]})
+        if f.target == f.reference:
+            raise _RefusalError(
+                "The distance between things of one kind is not measured yet; name two kinds.",
+                "NO_ANSWER",
+                {"form": ["reference"]},
+            )
+        scene = self._one()
+        self._check_region(scene)
+        self._needs_ground(scene)
+        sources = []
+        layers = []
+        for name in (f.target, f.reference):
+            layers.append(self._find(scene, name))
+            source: dict[str, Any] = {
+                "name": name,
+                "mode": "objects" if name in self.words.objects else "regions",
+                "layer": step_reference(layers[-1]),
+            }
+            if scene.grid.crs is None and scene.effective_gsd_m is not None:
+                source["gsd_m"] = scene.effective_gsd_m
+            sources.append(source)
+        unit = f.unit or "m"
+        which = {"minimum": "Shortest", "mean": "Mean", "maximum": "Longest"}[f.distance_statistic]
+        phrase = f"{which} distance between {self.words.title(f.target)} and {self.words.title(f.reference)}"
+        n = self._add(
+            "measure",
+            {
+                "sources": sources,
+                "spec": {
+                    "metric": "distance",
+                    "subject": f.target,
+                    "reference": f.reference,
+                    "distance_statistic": f.distance_statistic,
+                    "unit": unit,
+                },
+            },
+            f"{phrase}, edge to edge.",
+            layers,
+        )
+        return AnswerRecipe(kind="value", steps=(n,), unit=unit, options={"phrase": phrase})
+
+    def _compare(self) -> AnswerRecipe:
+        f, kind = self.form, self.measured()
+        words = {
+            "area": ("larger", "smaller"),
+            "share": ("larger", "smaller"),
+            "count": ("more", "fewer"),
+            "statistic": ("higher", "lower"),
+        }[kind]
+        word = words[0] if f.pick == "max" else words[1]
+        options: dict[str, Any] = {"pick": f.pick, "word": word}
+        if f.reference:
+            names = [f.target, f.reference, *f.others]
+            if kind == "statistic" or any((kind == "count") != (n in self.words.objects) for n in names):
+                raise _RefusalError(
+                    "These two cannot be compared: one is counted, the other measured.",
+                    "NO_ANSWER",
+                    {"form": ["target", "reference"]},
+                )
+            scene = self._one()
+            steps = tuple(self._measure(scene, name) for name in names)
+            labels = [self._label(n) for n in names]
+            options |= {"labels": labels, "phrase": {"area": "area", "share": "share of the area", "count": "number"}[kind]}
+        else:
+            scenes = self._compared_scenes()
+            labels = _labels(scenes)
+            steps = tuple(self._measure(s) for s in scenes)
+            options |= {"labels": labels, "phrase": _lower(str(self._phrases()["phrase"]))}
+        return AnswerRecipe(kind="compare", steps=steps, unit=self._recipe_unit(), options=options)
+
+    def _label(self, target: str) -> str:
+        """A target's name in the answer; of a multiple choice the option that names it, so that it is recognised."""
+        entry = self.words.targets.get(target) or self.words.objects.get(target)
+        known = (*entry.words, *entry.narrower) if entry is not None else (target,)
+        options = [
+            text
+            for text in self.question.choices.values()
+            if any(re.search(rf"(?<![\w\-]){re.escape(w)}(?![\w\-])", text.lower()) for w in known)
+        ]
+        return options[0] if len(options) == 1 else self.words.title(target)
+
+    def _compared_scenes(self) -> list[SceneInfo]:
+        capable = self._capable()
+        scenes = self._in_dates(capable)
+        if len(scenes) < 2:
+            raise _RefusalError("A comparison needs two images, two dates or two targets.", "NO_ANSWER", {"scenes": True})
+        return sorted(scenes, key=_when) if all(s.acquired_at for s in scenes) else scenes
+
+    # --- words -------------------------------------------------------------------------------------------------------------
+    def _clouds(self, scenes: list[SceneInfo], *, when: bool) -> None:
+        if when and self.form.quantity in self.words.indices and not all("qa" in s.roles for s in scenes):
+            self.warnings.append(
+                "No cloud mask was applied: clouds or their shadows may explain the lowest value. Look at the image "
+                "of that date before you rely on it."
+            )
+
+    def _understood(self) -> str:
+        f, kind = self.form, self.measured()
+        title = self.words.title
+        subject = title(f.target) if f.target else title(f.quantity)
+        condition = (
+            f" where {self._condition()}" if f.quantity and f.threshold is not None and not f.target and not f.change else ""
+        )
+        statistic = _lower(self._title()) if f.quantity else ""
+        measured = {
+            "statistic": f"the {statistic}",
+            "area": f"the area{condition or f' of {subject}'}",
+            "share": f"the share of the area{condition or f' that is {subject}'}",
+            "count": f"the number of {subject}",
+        }[kind]
+        limit = f" {f.limit_op} {number_text(f.limit, '1')}" if f.limit is not None else ""
+        text = {
+            "exists": f"whether {measured} is{limit or ' more than nothing'}",
+            "date": f"the date on which {measured} is {'highest' if f.pick == 'max' else 'lowest'}",
+            "difference": f"the change of {measured} between two dates{' in per cent of the first' if f.is_relative else ''}",
+            "trend": f"the linear trend of {measured}",
+            "distance": f"the {f.distance_statistic} distance between {subject} and {title(f.reference)}",
+            "compare": f"which one has {measured} that is {'larger' if f.pick == 'max' else 'smaller'}"
+            + (f", {subject} or {title(f.reference)}" if f.reference else ""),
+        }.get(f.what, measured)
+        if f.what == "compare" and f.reference:
+            text = f"which {kind} is {'larger' if f.pick == 'max' else 'smaller'}, {subject} or {title(f.reference)}"
+        if f.change and f.threshold is not None:
+            text = (
+                f"the {f.what} where {title(f.quantity)} {'fell' if f.change == 'drop' else 'rose'} by "
+                f"{'at least' if f.is_closed else 'more than'} {f.threshold:g}"
+            )
+        method = f", found by {self._condition()}" if f.target and f.quantity and f.threshold is not None else ""
+        unit = f", in {f.unit}" if f.unit else ""
+        dates = f", for {' and '.join(_span_text(s) for s in self._spans())}" if f.dates else ""
+        region = ", in the region that is given" if self.region is not None else ""
+        return f"You ask for {text}{method}{unit}{dates}{region}."
+
+
+# --- small facts ----------------------------------------------------------------------------------------------------------------
+def _class_value(name: str) -> int | None:
+    """21 of 'class 21'."""
+    head, _, tail = name.partition(" ")
+    return int(tail) if head == "class" and tail.isdecimal() and len(tail) < 6 else None
+
+
+def _methods(scene: SceneInfo, methods: Sequence[TargetMethod]) -> list[TargetMethod]:
+    """The methods that a scene's bands allow, in order."""
+    return [m for m in methods if (not missing_roles(scene, m.index) if m.index else has_role(scene, m.band))]
+
+
+def _region_method(m: TargetMethod, min_px: int) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": "index_threshold", "index": m.index} if m.index else {"kind": "band_threshold", "band": m.band}
+    out |= {"threshold": m.threshold, "side": m.side}
+    if min_px:
+        out["min_px"] = min_px
+    return out
+
+
+def _method_text(m: TargetMethod) -> str:
+    name = lexicon().title(m.index or m.band)
+    if m.threshold == "otsu":
+        return f"{name} {m.side} Otsu's threshold"
+    return f"{name} {'>' if m.side == 'above' else '<'} {m.threshold:g}"
+
+
+def _when(scene: SceneInfo) -> date:
+    return scene.acquired_at.date() if scene.acquired_at else date.min
+
+
+def _day(scene: SceneInfo) -> str:
+    return _when(scene).isoformat()
+
+
+def _labels(scenes: list[SceneInfo]) -> list[str]:
+    """One name a scene, none twice: dates where they differ, else file names, else numbers."""
+    days = [_day(s) if s.acquired_at else "" for s in scenes]
+    names = [s.name for s in scenes]
+    for labels in (days, names):
+        if all(labels) and len(set(labels)) == len(labels):
+            return labels
+    return [f"image {i}" for i in range(1, len(scenes) + 1)]
+
+
+def _date_list(scenes: list[SceneInfo]) -> str:
+    days = list(dict.fromkeys(_day(s) for s in scenes))
+    return ", ".join(days) if len(days) <= 6 else f"{len(days)} dates from {days[0]} to {days[-1]}"
+
+
+def _span_text(span: DateSpan) -> str:
+    if span.month_only or span.start == span.end:
+        return span.text()
+    if span.start == date.min:
+        return f"the time to {span.end.isoformat()}"
+    return f"the time from {span.start.isoformat()}" + ("" if span.end == date.max else f" to {span.end.isoformat()}")
+
+
+def _overlap(one: SceneInfo, other: SceneInfo) -> bool:
+    """True where the outlines of two scenes share at least half of the smaller one; by size alone where neither has a CRS."""
+    if one.grid.crs is None or other.grid.crs is None:
+        return one.grid.crs == other.grid.crs and one.grid.shape == other.grid.shape
+    if one.grid == other.grid:
+        return True
+    try:
+        a, b = one.grid.lonlat_bounds(), other.grid.lonlat_bounds()
+    except ValueError:
+        return False
+    width = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
+    height = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    smaller = min((a[2] - a[0]) * (a[3] - a[1]), (b[2] - b[0]) * (b[3] - b[1]))
+    return width * height >= 0.5 * smaller > 0
+
+
+def _lower(text: str) -> str:
+    """The text with a small first letter, unless it begins with an abbreviation."""
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _plural(word: str, items: Sequence[str]) -> str:
+    return word if len(items) == 1 else word + "s"
+
+
+def _unique(items: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))

@@ -1,0 +1,674 @@
+"""The offline planner: English questions → form → plan, without a model and always the same.
+
+Every word of a question must be understood. What is left over after dates, thresholds, units, indices,
+targets and the words of the question itself were read makes the planner refuse, since an ignored word ("the
+*forest's* mean NDVI") gives a number that looks right and answers another question. File names and metadata
+are compared with the question's words, never read as words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from apps.agent.arguments import call_digest, parents_of, resolve
+from apps.agent.dates import DateSpan, dates_in
+from apps.agent.planner.form import CAN_DO, Form, plan_from_form
+from apps.agent.planner.lexicon import lexicon
+from apps.agent.units import UNIT_PATTERN, dimension, unit_of
+from apps.core.evidence.fold import RunState
+from apps.core.evidence.observation import TaskRef
+from apps.core.evidence.plan import Plan, Question
+
+_NUMBER = r"[-+]?\d+(?:[.,]\d+)?"
+_ABOVE = (
+    r"no less than|not less than|at least|greater than or equal to|greater than|higher than|more than|larger than|bigger than|"
+    r"above|exceeding|exceeds?|over(?!\s+(?:19|20)\d\d\b)|>=|≥|>"
+)
+_BELOW = (
+    r"no more than|not more than|at most|less than or equal to|less than|lower than|smaller than|fewer than|not exceeding|"
+    r"below|under|<=|≤|<"
+)
+_CLOSED = re.compile(r"no less|not less|at least|equal|>=|≥|no more|not more|at most|<=|≤|not exceed")
+# the longest reading of a unit wins, and a unit ends where its word ends
+_UNIT = rf"(?P<unit>{UNIT_PATTERN})(?![\w²^])"
+_DROP = r"drop(?:s|ped)?|decreas(?:e|es|ed)|declin(?:e|es|ed)|f(?:a|e)ll(?:s|en)?|loss(?:es)?|los(?:t|e)|reduc(?:tion|ed)"
+_RISE = r"ris(?:e|es|en)|rose|increas(?:e|es|ed)|gain(?:s|ed)?|growth|gr(?:ew|own?|ows)"
+_CHANGE = r"chang(?:e|es|ed)|differ(?:ence|ences|s)?"
+_MOST = r"largest|larger|biggest|bigger|highest|higher|greatest|greater|most|more|maximum|maximal|peak"
+_LEAST = r"smallest|smaller|lowest|lower|least|less|fewest|fewer|minimum|minimal"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the words gave: a form, or why there is none; ``guess`` fills the form that the person is
+    offered.
+    """
+
+    form: Form | None
+    reason: str = ""
+    code: str = "NO_ANSWER"
+    needs: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    guess: dict[str, Any] = field(default_factory=dict)
+
+
+class OfflinePlanner:
+    """The Planner port without a model: deterministic, no I/O."""
+
+    name = "offline"
+
+    def plan(self, question: Question) -> Plan:
+        if question.form:
+            return plan_from_form(question)
+        reading = read_question(question)
+        if reading.form is None:
+            return Plan(
+                task=TaskRef(task_type="situation_analysis", question=question.text, answer_form="text"),
+                planner=self.name,
+                reason=reading.reason,
+                code=reading.code,
+                needs=reading.needs,
+                warnings=reading.warnings,
+                form=reading.guess,
+            )
+        return plan_from_form(question, reading.form, warnings=reading.warnings)
+
+    def revise(self, question: Question, state: RunState) -> Plan | None:
+        """The newest plan without the calls that were not accepted: each step goes on with its next
+        alternative.
+
+        None where a step has no other way left. The numbers of the steps stay, so what was accepted is found
+        again.
+        """
+        plan = state.plan
+        if plan is None or not plan.steps:
+            return None
+        chosen: dict[int, str] = {}
+        steps = []
+        is_changed = False
+        for step in plan.steps:
+            left = []
+            for arguments in (step.arguments, *step.alternatives):
+                needs = parents_of(step, arguments)
+                if any(n not in chosen for n in needs):
+                    left.append(arguments)
+                    continue
+                resolved = resolve(arguments, chosen)
+                parents = tuple(dict.fromkeys(chosen[n] for n in needs))
+                held = state.for_call(
+                    call_digest(run_id=state.run_id, step=step.step, tool=step.tool, arguments=resolved, parents=parents)
+                )
+                if held is not None and not held.is_accepted:
+                    is_changed = True
+                    continue
+                if held is not None and step.step not in chosen:
+                    chosen[step.step] = held.id
+                left.append(arguments)
+            if not left:
+                return None
+            steps.append(step.model_copy(update={"arguments": left[0], "alternatives": tuple(left[1:])}))
+        return plan.model_copy(update={"steps": tuple(steps)}) if is_changed else None
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+class _Text:
+    """A question in small letters, with the words that were read taken out one after the other."""
+
+    def __init__(self, text: str) -> None:
+        lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+        for old, new in (("−", "-"), ("–", "-"), ("’", "'"), ("\n", " "), ("\t", " ")):
+            lowered = lowered.replace(old, new)
+        self.text = lowered
+        self.free = [True] * len(lowered)
+
+    @property
+    def rest(self) -> str:
+        """What was not read yet; read words are blanked by a sign that no pattern takes for a space."""
+        return "".join(c if f else "\0" for c, f in zip(self.text, self.free, strict=True))
+
+    def take(self, pattern: str) -> re.Match[str] | None:
+        """The first match among the words not read yet; they are read then."""
+        m = re.search(pattern, self.rest)
+        if m:
+            self.mark(*m.span())
+        return m
+
+    def take_all(self, pattern: str) -> list[re.Match[str]]:
+        out = []
+        while (m := self.take(pattern)) is not None and m.end() > m.start():
+            out.append(m)
+        return out
+
+    def mark(self, start: int, end: int) -> None:
+        self.free[start:end] = [False] * (end - start)
+
+    def has(self, pattern: str) -> bool:
+        return re.search(pattern, self.rest) is not None
+
+    def said(self, pattern: str) -> bool:
+        """True where the whole question has it, read or not."""
+        return re.search(pattern, self.text) is not None
+
+    def left_over(self) -> list[str]:
+        fillers = lexicon().fillers
+        return [w for w in re.findall(r"\d+(?:[.,]\d+)*|[^\W_]+(?:['\-][^\W_]+)*", self.rest) if w not in fillers]
+
+
+@dataclass(slots=True)
+class _Threshold:
+    value: float
+    side: str
+    is_closed: bool
+    unit: str
+    change: str
+    at: int
+
+
+def read_question(question: Question) -> Reading:
+    """The form that a question's words fill. Never raises."""
+    t = _Text(question.text)
+    words = lexicon()
+    guess: dict[str, Any] = {"what": "statistic"}
+    warnings: list[str] = []
+    if re.fullmatch(r"\W*(?:what(?:'s| is)|explain|define)\s+(?:an? )?[\w\-]+\W*", t.text) and not t.has(r"\bthe\b"):
+        return Reading(None, "I measure on images; I do not explain terms. " + CAN_DO, guess=guess)
+
+    scenes = _scenes_named(t, question)
+    thresholds = _thresholds(t)
+    quantities = _names(
+        t, [(w, n) for n, e in words.indices.items() for w in e.words] + [(w, n) for n, b in words.bands.items() for w in b.words]
+    )
+    numbered = _numbered_band(t, question)
+    if isinstance(numbered, Reading):
+        return numbered
+    if numbered:
+        quantities.append(numbered)
+    targets, narrow = _targets(t)
+    spans, is_period = _dates(t)
+    unit = _unit(t, question)
+    quantity = quantities[0] if quantities else ""
+    guess |= {
+        "quantity": quantity,
+        "target": targets[0] if targets else "",
+        "unit": unit,
+        "dates": [_span(s) for s in spans],
+        "scenes": scenes,
+    }
+    if thresholds:
+        guess |= {"threshold": thresholds[0].value, "side": thresholds[0].side}
+    for word, hint in words.cannot.items():
+        if t.has(rf"\b{re.escape(word)}\b"):
+            return Reading(None, f"{hint} {CAN_DO}", guess=guess)
+    if len(quantities) > 1:
+        return Reading(
+            None,
+            f"Two indices or bands are named ({', '.join(words.title(q) for q in quantities)}); ask about one at a time.",
+            guess=guess,
+        )
+    if len(thresholds) > 1:
+        return Reading(None, "Two limits are named; ask with one at a time.", guess=guess)
+    region = t.take(
+        r"\b(?:in|within|inside|of|for|over)?\s*(?:the |this |my |a )?(?:selected|drawn|marked|given|highlighted|outlined) "
+        r"(?:region|area|polygon|rectangle|box|part)\b|\b(?:in|within|inside|of|for) (?:the |this |my )?(?:polygon|"
+        r"rectangle|bounding box|aoi|area of interest|region of interest|roi)\b"
+    )
+    if region and question.region is None:
+        return Reading(
+            None,
+            "The question speaks of a region, but none is drawn. Draw it on the map or paste it, and ask again.",
+            "NEEDS_REGION",
+            {"region": True},
+            guess=guess,
+        )
+
+    fields = _intent(t, question, quantity, targets, thresholds, spans, unit)
+    if fields is None:
+        return Reading(None, "I cannot tell what is to be measured. " + CAN_DO, guess=guess)
+    guess |= fields
+    t.take_all(
+        r"\b(?:over|across|during|throughout|through|along) (?:the )?(?:time|years|months|series|period|dates|whole period|scene|"
+        r"image|area|region)\b|\btime series\b|\bseries\b|\btimes\b"
+    )
+    t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
+    left = t.left_over()
+    if left:
+        return Reading(
+            None,
+            f"I do not understand {_quoted(left)} here, and leaving it out could answer another question. {CAN_DO}",
+            guess=guess,
+        )
+    most = 2 if fields["what"] == "distance" else len(targets) if fields["what"] == "compare" else 1
+    if len(targets) > most:
+        return Reading(
+            None,
+            f"Several things are named ({', '.join(words.title(n) for n in targets)}); ask about one at a time, or "
+            "which of them is larger.",
+            guess=guess,
+        )
+    form = _form(question, fields, quantity, targets, thresholds, spans, is_period, unit, scenes)
+    if form.threshold is not None and (limit := thresholds[0]).unit:
+        is_share = limit.unit == "%" and quantity in words.indices
+        if not is_share and (quantity, limit.unit) != ("elevation", "m"):
+            return Reading(
+                None,
+                f"A limit in {limit.unit} does not fit {words.title(quantity) or 'this'}; give the number in its own unit.",
+                guess=guess,
+            )
+    if form.what == "count" and t.said(r"\bhow many pixels\b"):
+        return Reading(None, "I do not count pixels: ask for the area or for the share of the valid pixels.", guess=guess)
+    for name in narrow:
+        entry = words.targets.get(name)
+        if entry is not None and entry.warning:
+            warnings.append(entry.warning)
+        elif name in words.objects:
+            one = words.objects[name].title[1]
+            warnings.append(f"All {one} are found alike: the kind that was asked for is not told apart from other {one}.")
+    if form.target == "burned" and words.targets["burned"].warning not in warnings:
+        warnings.append(words.targets["burned"].warning)
+    return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
+
+
+def _scenes_named(t: _Text, question: Question) -> list[str]:
+    """Scenes that the question calls by file name, or as first, second, before, after. Names are only
+    compared.
+    """
+    found = []
+    for s in question.scenes:
+        name = s.name.lower()
+        stem = name.rsplit(".", 1)[0]
+        for candidate in (name, stem):
+            if len(candidate) >= 4 and t.take(rf"(?<![\w.\-]){re.escape(candidate)}(?![\w\-])"):
+                found.append(s.scene_id)
+                break
+    if found or len(question.scenes) < 2:
+        return found
+    ordered = list(question.scenes)
+    if all(s.acquired_at for s in ordered):
+        ordered.sort(key=lambda s: (s.acquired_at, s.scene_id))
+    if len(ordered) == 2:
+        places = (("first|earlier|before|pre-event", 0), ("second|later|after|post-event", 1))
+    else:
+        places = (("first|earliest", 0), ("last|latest|newest", len(ordered) - 1))
+    for pattern, i in places:
+        if t.take(rf"\b(?:the )?(?:{pattern})[ -](?:image|scene|picture|photo)\b"):
+            found.append(ordered[i].scene_id)
+    return found
+
+
+def _thresholds(t: _Text) -> list[_Threshold]:
+    """Comparisons with a number; in 'a drop in NDVI of more than 0.2' it is one of a change."""
+    out = []
+    tail = rf"(?:\s*{_UNIT})?"
+    first = rf"(?<!\w)(?P<op>{_ABOVE}|{_BELOW})\s*(?:of |a )?(?P<number>{_NUMBER})(?![\d.]|-\d){tail}"
+    second = (
+        rf"(?<![\w.])(?P<number>{_NUMBER}){tail}\s*(?P<op>or (?:more|above|higher|greater|over|less|below|lower|fewer)|"
+        r"and (?:above|more|below|less))\b"
+    )
+    for pattern, is_closed in ((second, True), (first, False)):
+        for m in t.take_all(pattern):
+            op, unit = m["op"], unit_of(m["unit"] or "") or ""
+            is_below = (
+                re.search(rf"{_BELOW}|\bless|\blower|\bfewer", op) is not None and re.search(r"no less|not less", op) is None
+            )
+            value = float(m["number"].replace(",", "."))
+            out.append(
+                _Threshold(
+                    value,
+                    "below" if is_below else "above",
+                    is_closed or bool(_CLOSED.search(op)),
+                    unit,
+                    _change_before(t, m.start()),
+                    m.start(),
+                )
+            )
+    return sorted(out, key=lambda h: h.at)
+
+
+def _change_before(t: _Text, at: int) -> str:
+    """drop or rise where such a word governs the number at ``at``: nothing but small words and an index
+    stand between.
+    """
+    words = lexicon()
+    named = [*(w for i in words.indices.values() for w in i.words), *(w for b in words.bands.values() for w in b.words)]
+    names = "|".join(map(re.escape, named))
+    m = re.search(rf"\b(?P<word>{_DROP}|{_RISE})(?P<tail>(?:\s+(?:in|of|by|the|its|a|mean|{names}))*\s*)$", t.rest[:at])
+    if m is None:
+        return ""
+    t.mark(*m.span("word"))
+    return "drop" if re.fullmatch(_DROP, m["word"]) else "rise"
+
+
+def _names(t: _Text, entries: Iterable[tuple[str, str]]) -> list[str]:
+    """Names whose words stand in the text, longest words first, in the order of the text; each once."""
+    found: list[tuple[int, str]] = []
+    for word, name in sorted(entries, key=lambda e: (-len(e[0]), e[0])):
+        for m in t.take_all(rf"(?<![\w\-]){re.escape(word)}(?:'s)?(?![\w\-])"):
+            found.append((m.start(), name))
+    return list(dict.fromkeys(name for _, name in sorted(found)))
+
+
+def _numbered_band(t: _Text, question: Question) -> str | Reading:
+    """'band 4' is the role of that band, where all scenes say the same."""
+    m = t.take(r"\bband (\d{1,3})\b")
+    if not m:
+        return ""
+    roles = {b.role for s in question.scenes for b in s.bands if b.index == int(m[1])}
+    if len(roles) == 1 and (role := next(iter(roles))) in lexicon().bands:
+        return role
+    return Reading(
+        None,
+        f"What band {m[1]} is, is not known. Say what it shows (red, near infrared, …) and ask again.",
+        "NEEDS_BANDS",
+        {"roles": []},
+        guess={"what": "statistic"},
+    )
+
+
+def _targets(t: _Text) -> tuple[list[str], list[str]]:
+    """(targets in order, those among them that were named by a narrower word)."""
+    words = lexicon()
+    entries = [(w, n) for n, e in words.targets.items() for w in (*e.words, *e.narrower)]
+    entries += [(w, n) for n, o in words.objects.items() for w in (*o.words, *o.narrower)]
+    narrow = [n for n, e in words.targets.items() for w in e.narrower if t.has(rf"(?<![\w\-]){re.escape(w)}(?![\w\-])")]
+    narrow += [n for n, o in words.objects.items() for w in o.narrower if t.has(rf"(?<![\w\-]){re.escape(w)}(?![\w\-])")]
+    classes = [(m.start(), f"class {m[1]}") for m in t.take_all(r"\bclass (\d{1,5})\b")]
+    named = _names(t, entries)
+    return [*named, *(name for _, name in classes)], list(dict.fromkeys(n for n in narrow if n in named))
+
+
+def _dates(t: _Text) -> tuple[list[DateSpan], bool]:
+    """(dates in order, True where two of them are the ends of one period)."""
+    spans = dates_in(t.rest)
+    rest = t.rest
+    is_period = False
+    for i, s in enumerate(spans):
+        before = rest[: s.at[0]]
+        lead = re.search(
+            r"\b(since|after|before|until|till|up to|between|from|in|on|of|during|at|for|to|and|than|over|through)\s*$", before
+        )
+        word = lead[1] if lead else ""
+        if i == 1 and len(spans) == 2:
+            gap = rest[spans[0].at[1] : s.at[0]].strip()
+            first_lead = re.search(r"\b(between|from|since)\s*$", rest[: spans[0].at[0]])
+            is_period = gap in ("to", "until", "till", "-", "through", "up to") or (
+                gap == "and" and first_lead is not None and first_lead[1] == "between"
+            )
+        if len(spans) == 1 and word in ("since", "after"):
+            start = s.start if word == "since" else date.fromordinal(s.end.toordinal() + 1)
+            spans[i] = DateSpan(start, date.max, s.at)
+        elif len(spans) == 1 and word in ("before", "until", "till", "up to"):
+            end = s.end if word != "before" else date.fromordinal(s.start.toordinal() - 1)
+            spans[i] = DateSpan(date.min, end, s.at)
+        t.mark(lead.start() if lead else s.at[0], s.at[1])
+    if is_period:
+        t.take(r"\b(?:between|from)\b(?=\s*\0)")
+        t.take(r"(?<=\0)\s*-\s*(?=\0)")
+    return spans, is_period
+
+
+def _unit(t: _Text, question: Question) -> str:
+    """The unit asked for; of a multiple choice also the one that all its numbers have."""
+    if t.take(r"\bper decade\b"):
+        return "1/decade"
+    m = (
+        t.take(rf"\b(?:how many|what number of|number of)\s+{_UNIT}(?:\s+of\b)?")
+        or t.take(rf"\b(?:expressed |given |measured )?(?:in|as)\s+(?:a\s+|an\s+)?{_UNIT}")
+        or t.take(rf"\(\s*(?:in\s+)?{_UNIT}\s*\)")
+        or t.take(r"\b(?:what|which)\s+(?P<unit>percentage|percent|per cent|%)(?!\w)")
+        or t.take(r"\b(?P<unit>percentage)\b(?!\s+change)")
+    )
+    if m:
+        return unit_of(m["unit"]) or ""
+    found = {
+        unit_of(u[0] if isinstance(u, tuple) else u)
+        for text in question.choices.values()
+        for u in re.findall(rf"\d\s*({UNIT_PATTERN})(?![\w²^])", text.lower())
+    }
+    return next(iter(found)) or "" if len(found) == 1 else ""
+
+
+# --- what is asked ----------------------------------------------------------------------------------------
+def _intent(
+    t: _Text,
+    question: Question,
+    quantity: str,
+    targets: list[str],
+    thresholds: list[_Threshold],
+    spans: list[DateSpan],
+    unit: str,
+) -> dict[str, Any] | None:
+    """The fields that the words of the question itself give; None where they give none."""
+    words = lexicon()
+    statistic = _statistic(t) if quantity or not targets else ""
+    is_object = bool(targets) and targets[0] in words.objects
+    share = (
+        t.take(r"\b(?:what |which )?(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b(?! change)|%")
+        is not None
+    )
+    share = share or (unit == "%")
+    of = _of(t, quantity, targets, thresholds, unit, share, statistic)
+
+    # distance
+    if t.take(
+        r"\bhow (?:far|close)(?: apart)?\b|\b(?:the )?distances?\b|\bhow many (?:km|metres|meters|m|kilometres|kilometers)\b"
+    ) or (dimension(unit) == "length" and len(targets) == 2):
+        which = "minimum"
+        if t.take(r"\b(?:shortest|closest|nearest|minimum|smallest|least)\b"):
+            which = "minimum"
+        elif t.take(r"\b(?:longest|largest|maximum|farthest|furthest|greatest)\b"):
+            which = "maximum"
+        elif statistic == "mean" or t.take(r"\b(?:mean|average)\b"):
+            which = "mean"
+        if statistic in ("min", "max"):
+            which = "minimum" if statistic == "min" else "maximum"
+        t.take_all(r"\b(?:away|apart|shortest|straight|line)\b")
+        return {"what": "distance", "distance_statistic": which}
+    # trend
+    if t.take(
+        r"\b(?:linear |temporal |annual |yearly )?(?:trends?|slope|rate of change)\b|\bper year\b|"
+        r"\b(?:increasing or decreasing|decreasing or increasing)\b"
+    ):
+        t.take_all(r"\blinear\b|\bper year\b|\bannual\b|\bmean\b|\bannually\b")
+        return {"what": "trend", "of": "statistic" if quantity else of, "statistic": statistic or "mean"}
+    # area or share with a drop or rise by more than a number
+    change = next((h.change for h in thresholds if h.change), "")
+    if change:
+        t.take_all(r"\bby\b|\bwhere\b|\bhow large\b|\bhow big\b")
+        return {"what": "share" if share else "area", "change": change}
+    # date
+    if t.take(r"\b(?:on |at |in )?(?:which|what) (?:date|day|time|month|acquisition)\b(?: of the year)?|^\W*when\b"):
+        pick = _pick(t, statistic)
+        if pick is None:
+            return None
+        return {"what": "date", "of": of, "pick": pick, "statistic": statistic if statistic not in ("", "min", "max") else "mean"}
+    # yes or no: exactly a beginning of that kind
+    compared = _comparison(t, question, quantity, targets, spans, of, statistic)
+    if compared is not None:
+        return compared
+    # difference
+    relative = t.take(
+        r"\b(?:percentage|percent|per cent|relative|%) (?:change|difference|increase|decrease|growth|loss)\b|"
+        r"\bby (?:what|how many) (?:percentage|percent|per cent|%)"
+    )
+    if relative or t.take(rf"\b(?:{_CHANGE})\b"):
+        t.take_all(rf"\b(?:{_DROP}|{_RISE}|{_CHANGE})\b|\bby\b|\bhow\b")
+        return {
+            "what": "difference",
+            "of": "share" if of == "share" and not relative else "area" if relative and of == "share" else of,
+            "statistic": statistic or "mean",
+            "is_relative": bool(relative),
+        }
+    if t.take(rf"\b(?:{_DROP}|{_RISE})\b"):
+        t.take_all(r"\bby\b")
+        return {"what": "difference", "of": of, "statistic": statistic or "mean"}
+    # is there any
+    if re.match(r"\W*(?:is|are|was|were|does|do|did|can|has|have)\b", t.text):
+        t.take_all(r"\b(?:any|at all|some)\b")
+        if (
+            quantity
+            and not targets
+            and not t.said(r"\b(?:any|some|area|areas|pixels?|parts?|land|there|contain|contains|have|has)\b")
+        ):
+            of = "statistic"
+        return {"what": "exists", "of": of if (targets or thresholds) else "statistic", "statistic": statistic or "mean"}
+    # count, share, area, statistic
+    if quantity and targets and statistic:
+        return {"what": "statistic", "statistic": statistic}
+    if is_object and (t.said(r"\bhow many\b|\bnumber of\b|\bcount\b") and not unit):
+        t.take_all(r"\bcounts?\b|\bobjects?\b")
+        return {"what": "count"}
+    if t.said(r"\bhow many\b") and not unit and not is_object and not (targets or thresholds):
+        return None
+    if of == "share":
+        t.take_all(r"\bhow much\b")
+        return {"what": "share"}
+    if of == "area" and (targets or thresholds):
+        if t.said(r"\bhow many\b") and not unit:
+            return {"what": "count"}
+        is_named = t.take_all(r"\bhow (?:much|large|big|extensive|wide)\b|\bareas?\b|\bextent\b|\bsize\b|\bsurface\b")
+        return {"what": "area"} if is_named or unit or t.said(r"\b(?:area|extent)\b") else None
+    if quantity:
+        return {"what": "statistic", "statistic": statistic or "mean"}
+    return None
+
+
+def _of(t: _Text, quantity: str, targets: list[str], thresholds: list[_Threshold], unit: str, share: bool, statistic: str) -> str:
+    """What is measured of one scene."""
+    if not share and t.take(r"\bhow much of (?:the |this )?(?:image|scene|area|region|picture|land|surface|ground)\b"):
+        share = True
+    if targets and targets[0] in lexicon().objects:
+        return "count"
+    if dimension(unit) == "area":
+        return "area"
+    if share:
+        return "share"
+    if thresholds and t.said(r"\b(?:area|extent|surface)\b"):
+        return "area"
+    if quantity and not targets and (statistic or not thresholds):
+        return "statistic"
+    return "area" if targets or thresholds else "statistic"
+
+
+def _statistic(t: _Text) -> str:
+    if t.take(r"\b(?:standard deviations?|std(?:dev)?|variability)\b"):
+        return "std"
+    if t.take(r"\b(?:mean|average|averaged)\b"):
+        return "mean"
+    if t.take(r"\bmedian\b"):
+        return "median"
+    if t.take(r"\b(?:minimum|minimal|min|lowest|smallest)\b"):
+        return "min"
+    if t.take(r"\b(?:maximum|maximal|max|highest|largest|peak)\b"):
+        return "max"
+    return ""
+
+
+def _pick(t: _Text, statistic: str) -> str | None:
+    """max or min, by superlatives or comparatives; ``statistic`` may have read the word already."""
+    if t.take(rf"\b(?:{_LEAST})\b"):
+        return "min"
+    if t.take(rf"\b(?:{_MOST})\b"):
+        return "max"
+    return {"min": "min", "max": "max"}.get(statistic)
+
+
+def _comparison(
+    t: _Text, question: Question, quantity: str, targets: list[str], spans: list[DateSpan], of: str, statistic: str
+) -> dict[str, Any] | None:
+    """Which of two is larger, or is one larger than the other."""
+    comparatives = r"larger|bigger|higher|greater|more|smaller|lower|less|fewer"
+    is_main = not targets and not quantity and t.take(r"\b(?:main|dominant|prevailing|predominant|most common)\b") is not None
+    is_which = is_main or (t.has(r"\bwhich\b") and t.said(rf"\b(?:{_MOST}|{_LEAST})\b"))
+    is_yes_no = (
+        re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text) is not None
+        and t.has(rf"\b(?:{comparatives})\b")
+        and (len(targets) > 1 or len(spans) > 1)
+    )
+    if not is_which and not is_yes_no:
+        return None
+    if is_which and t.has(r"\bwhich (?:of the following )?(?:statement|answer)\b"):
+        return None
+    pick = _pick(t, statistic) or ("max" if is_main else None)
+    if pick is None:
+        return None
+    t.take_all(
+        r"\bwhich(?: of (?:the |these )?(?:two |three |following |\w+ )?)?\b|\bland[ -]?cover\b|\bclass(?:es)?\b|"
+        r"\b(?:type|target|object|surface type)s?\b"
+    )
+    if statistic in ("min", "max", "") or (of != "statistic"):
+        statistic = "mean"
+    out: dict[str, Any] = {"what": "compare", "pick": pick, "of": of, "statistic": statistic}
+    if len(targets) > 1:
+        out |= {"reference": targets[1], "others": targets[2:]}
+    elif not targets and not quantity and question.choices:
+        named = [
+            _names(_Text(text), [(w, n) for n, e in lexicon().targets.items() for w in (*e.words, *e.narrower)])
+            for text in question.choices.values()
+        ]
+        if len(named) < 2 or any(len(n) != 1 for n in named):
+            return None
+        flat = list(dict.fromkeys(n[0] for n in named))
+        if len(flat) < 2:
+            return None
+        out |= {"target": flat[0], "reference": flat[1], "others": flat[2:], "of": "share"}
+    return out
+
+
+def _form(
+    question: Question,
+    fields: dict[str, Any],
+    quantity: str,
+    targets: list[str],
+    thresholds: list[_Threshold],
+    spans: list[DateSpan],
+    is_period: bool,
+    unit: str,
+    scenes: list[str],
+) -> Form:
+    out: dict[str, Any] = {"quantity": quantity, "target": targets[0] if targets else "", "scenes": tuple(scenes), "unit": unit}
+    out.update(fields)
+    what = out["what"]
+    if what == "distance" and len(targets) > 1:
+        out["reference"] = targets[1]
+    if is_period and what not in ("difference", "compare") and not out.get("change"):
+        out["dates"] = (
+            (_span(DateSpan(spans[0].start, spans[1].end, (0, 0))),)
+            if not (spans[0].month_only or spans[1].month_only)
+            else tuple(_span(s) for s in spans)
+        )
+    else:
+        out["dates"] = tuple(_span(s) for s in spans)
+    if thresholds:
+        limit = thresholds[0]
+        value = limit.value / 100 if limit.unit == "%" else limit.value
+        if what == "exists" and (not quantity or (not targets and out.get("of") == "statistic")):
+            out |= {"limit": value, "limit_op": (">" if limit.side == "above" else "<") + ("=" if limit.is_closed else "")}
+            if limit.unit == "%" and out["of"] == "area":
+                out["of"] = "share"
+            if dimension(limit.unit) == "area":
+                out |= {"limit": limit.value, "of": "area", "unit": limit.unit}
+        else:
+            out |= {"threshold": value, "side": limit.side, "is_closed": limit.is_closed}
+    if what == "exists" and out.get("of") == "area" and "limit" not in out:
+        out["of"] = "share"
+    if what in ("statistic", "area", "share", "count"):
+        out.pop("of", None)
+    if what in ("statistic", "count", "exists") and not (what == "exists" and dimension(out["unit"]) == "area"):
+        out["unit"] = ""
+    return Form.model_validate(out)
+
+
+def _span(s: DateSpan) -> str:
+    """A span as the form writes it, and as it is read back."""
+    if s.month_only or s.start == s.end:
+        return s.text()
+    return f"{'' if s.start == date.min else s.start.isoformat()}..{'' if s.end == date.max else s.end.isoformat()}"
+
+
+def _quoted(words: list[str]) -> str:
+    shown = ", ".join(f"“{w}”" for w in list(dict.fromkeys(words))[:5])
+    return shown
