@@ -32,6 +32,7 @@ SUPPORT: dict[str, float] = {
     "consistency.value_matches_source": 1.0,
     "consistency.mask_matches_source": 1.0,
     "consistency.raster_matches_source": 0.9,
+    "consistency.series_matches_source": 0.95,
     "consistency.area_recomputes": 0.6,
     "consistency.statistic_recomputes": 0.6,
     "consistency.share_recomputes": 0.6,

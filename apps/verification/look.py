@@ -47,10 +47,12 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure from a second look. ``is_exact``: over all pixels; else from windows, with a standard error."""
+    """A figure from a second look. ``is_exact``: over all pixels; ``is_spread``: over a regular part of the whole scene; else
+    from windows. ``error`` is a standard error."""
 
     value: float
     is_exact: bool
+    is_spread: bool
     error: float
     n_valid: int
     spread: float
@@ -100,6 +102,11 @@ def look_windows(case: Case, grid: Grid) -> tuple[list[Window], bool]:
     return out, False
 
 
+def step_of(case: Case, window: Window) -> int:
+    """Every how many-th row and column of a window is looked at."""
+    return max(1, math.ceil(math.sqrt(window[2] * window[3] / case.limits.dense_look_px)))
+
+
 class Look:
     """Evaluates nodes of the case's graph, or a perceive method, on windows of the source."""
 
@@ -127,8 +134,11 @@ class Look:
         raw = reader.read(indices, window, physical=False)
         info = {b.index: b for b in scene.bands}
         # scale and offset are applied here, once, from the scene's own record
-        planes = np.stack([raw.data[k].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)])
-        return Plane(planes, raw.valid)
+        step = step_of(self.case, window)
+        planes = np.stack(
+            [raw.data[k, ::step, ::step].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)]
+        )
+        return Plane(planes, raw.valid[:, ::step, ::step])
 
     # --- nodes ----------------------------------------------------------------------------------------------------------
     def node(self, node_id: str, window: Window) -> Plane:
@@ -225,22 +235,23 @@ class Look:
         except Exception as error:
             raise CannotLookError(f"the region cannot be read ({type(error).__name__})") from error
         col, row, width, height = window
-        inside = np.zeros((height, width), dtype=bool)
+        step = step_of(self.case, window)
         left, top, right, bottom = polygon.bounds
-        c0, c1 = max(0, math.floor(left) - col), min(width, math.ceil(right) - col + 1)
-        r0, r1 = max(0, math.floor(top) - row), min(height, math.ceil(bottom) - row + 1)
-        if c1 <= c0 or r1 <= r0:
+        x, y = np.arange(0, width, step) + col + 0.5, np.arange(0, height, step) + row + 0.5
+        inside = np.zeros((y.size, x.size), dtype=bool)
+        across, down = (x >= left) & (x <= right), (y >= top) & (y <= bottom)
+        if not across.any() or not down.any():
             return inside
         shapely.prepare(polygon)
-        xs, ys = np.meshgrid(np.arange(c0, c1) + col + 0.5, np.arange(r0, r1) + row + 0.5)
-        inside[r0:r1, c0:c1] = shapely.contains_xy(polygon, xs, ys)
+        xs, ys = np.meshgrid(x[across], y[down])
+        inside[np.ix_(down, across)] = shapely.contains_xy(polygon, xs, ys)
         return inside
 
     # --- summaries ------------------------------------------------------------------------------------------------------
-    def gather(self, make: Callable[[Window], Plane], grid: Grid) -> tuple[list[NDArray[np.float64]], list[float], bool]:
-        """(valid values by window inside the region, pixels looked at by window, whole) of a plane."""
+    def gather(self, make: Callable[[Window], Plane], grid: Grid) -> tuple[list[NDArray[np.float64]], int, bool]:
+        """(valid values by window inside the region, step, whole) of a plane; whole: one window over all of the scene."""
         windows, whole = look_windows(self.case, grid)
-        values, seen = [], []
+        values = []
         for window in windows:
             plane = make(window)
             keep = plane.valid
@@ -248,18 +259,20 @@ class Look:
             if region is not None:
                 keep = keep & region
             values.append(plane.data[keep])
-            seen.append(float(plane.valid.size if region is None else region.sum()))
-        return values, seen, whole
+        return values, step_of(self.case, windows[0]), whole
 
     def statistic(self, node_id: str, name: str) -> Estimate:
         """mean, median, min, max, std or share (mean of a mask) of a node. CannotLookError for another."""
         scene = scene_of_node(self.case, node_id)
-        values, _, whole = self.gather(lambda w: self.node(node_id, w), scene.grid)
-        return estimate(values, whole, name)
+        values, step, whole = self.gather(lambda w: self.node(node_id, w), scene.grid)
+        return estimate(values, whole, name, step)
 
 
-def estimate(values: list[NDArray[np.float64]], whole: bool, name: str) -> Estimate:
-    """A statistic over windows; the error is that of window means. CannotLookError where nothing valid was seen."""
+def estimate(values: list[NDArray[np.float64]], whole: bool, name: str, step: int = 1) -> Estimate:
+    """A statistic over windows; the error is that of window means, or of a regular sample where every ``step``-th pixel was seen.
+
+    CannotLookError where nothing valid was seen.
+    """
     joined = np.concatenate(values) if values else np.empty(0)
     if joined.size == 0:
         raise CannotLookError("no valid pixel lies where the second look went")
@@ -276,11 +289,21 @@ def estimate(values: list[NDArray[np.float64]], whole: bool, name: str) -> Estim
         raise CannotLookError(f"the second look does not follow the statistic {name!r}")
     full = [v for v in values if v.size]
     error = 0.0
-    if not whole:
+    if whole and step > 1:
+        # a regular sample is at least as good as a random one; half as much again for structure that keeps step with it
+        error = 1.5 * float(joined.std()) / math.sqrt(joined.size)
+    elif not whole:
         means = np.array([v.mean() for v in full])
         error = float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.inf
     return Estimate(
-        float(how[name](joined)), whole, error, int(joined.size), float(joined.std()), float(joined.min()), float(joined.max())
+        float(how[name](joined)),
+        whole and step == 1,
+        whole,
+        error,
+        int(joined.size),
+        float(joined.std()),
+        float(joined.min()),
+        float(joined.max()),
     )
 
 

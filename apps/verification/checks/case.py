@@ -233,11 +233,24 @@ class Case:
         """The question's region as (GeoJSON geometry, CRS), else the one in the arguments."""
         if self.question is not None and self.question.region:
             return dict(self.question.region), self.question.region_crs
-        raw = self.arguments.get("region")
-        if isinstance(raw, dict):
-            crs = self.arguments.get("region_crs", "EPSG:4326")
-            return raw, crs if isinstance(crs, str) else "EPSG:4326"
+        for held in (self.observation.arguments, self.observation.arguments_passed):
+            raw, crs = held.get("region"), held.get("region_crs", "EPSG:4326")
+            if isinstance(raw, dict):
+                return raw, crs if isinstance(crs, str) else "EPSG:4326"
         return None
+
+    @cached_property
+    def is_limited(self) -> bool:
+        """True where the call itself was limited to a region, by its arguments or by the question's."""
+        return any(isinstance(a.get("region"), dict) for a in (self.observation.arguments, self.observation.arguments_passed))
+
+    @cached_property
+    def regions_method(self) -> dict[str, Any]:
+        """How a regions call finds its pixels: as asked, with what the tool filled in where nothing was asked; {} without."""
+        asked, used = self.observation.arguments.get("regions_method"), self.observation.arguments_passed.get("regions_method")
+        merged = dict(used) if isinstance(used, dict) else {}
+        merged.update({k: v for k, v in (asked.items() if isinstance(asked, dict) else ()) if v not in (None, "")})
+        return merged
 
     # --- evidence -------------------------------------------------------------------------------------------------------
     def evidence(self, part: str, *keys: str) -> Any:

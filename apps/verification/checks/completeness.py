@@ -248,11 +248,16 @@ def series_without_hole(case: Case) -> Finding:
 
 def valid_share(case: Case) -> tuple[str, float] | None:
     """(pointer, share of valid pixels among those asked)."""
-    direct = case.evidence_number("intermediate", "valid_share")
-    if direct is not None:
-        return "/evidence/intermediate/valid_share", direct
+    for part in ("validity", "intermediate"):
+        direct = case.evidence_number(part, "valid_share")
+        if direct is not None:
+            return f"/evidence/{part}/valid_share", direct
     found = valid_pixels(case)
-    total = case.evidence_number("intermediate", "total_px") or case.evidence_number("intermediate", "n_px")
+    total = (
+        case.evidence_number("intermediate", "n_region_px")
+        or case.evidence_number("intermediate", "total_px")
+        or case.evidence_number("intermediate", "n_px")
+    )
     if case.observation.tool == "measure":
         return None
     if total is None and len(case.used_scenes) == 1 and case.region is None:

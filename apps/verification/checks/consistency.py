@@ -31,7 +31,18 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
 from apps.verification.checks.geometry import grid_offset, kept_boxes
 from apps.verification.checks.radiometry import statistic_of
-from apps.verification.look import OPS, CannotLookError, Estimate, Look, Plane, estimate, look_of, look_windows, scene_of_node
+from apps.verification.look import (
+    OPS,
+    CannotLookError,
+    Estimate,
+    Look,
+    Plane,
+    estimate,
+    look_of,
+    look_windows,
+    scene_of_node,
+    step_of,
+)
 from apps.verification.units import dimension, factor, split_rate, to_si
 
 
@@ -275,8 +286,7 @@ def _measured_mask(case: Case) -> LayerRef | None:
 
 def _inside(case: Case, ref: LayerRef) -> NDArray[np.bool_] | None:
     """The region of the call itself on a layer's grid."""
-    region = case.arguments.get("region")
-    if not isinstance(region, dict) or ref.grid is None:
+    if not case.is_limited or ref.grid is None:
         return None
     grid = ref.grid
     try:
@@ -493,7 +503,9 @@ def statistic_recomputes(case: Case) -> Finding:
 def valid_count_recomputes(case: Case) -> Finding:
     """The named layer has as many valid pixels as the evidence says."""
     told = case.evidence_number("intermediate", "valid_px")
-    rasters = [r for r in case.observation.result.layers if r.kind in ("raster", "mask")]
+    rasters = [r for r in case.observation.result.layers if r.kind == "mask"][:1] or [
+        r for r in case.observation.result.layers if r.kind == "raster"
+    ]
     if told is None or len(rasters) != 1 or not case.is_small(rasters[0]) or case.observation.tool == "measure":
         return not_applicable("no single raster layer with a valid count")
     ref = rasters[0]
@@ -585,16 +597,19 @@ def series_recomputes(case: Case) -> Finding:
         return passed(f"The items have their {pick} on this date.", measured=told.isoformat(), at=at)
     if case.value is None:
         return not_applicable("the series has no single value")
-    mean = float(np.mean(numbers))
+    over = str(node["params"].get("over") or "mean") if node else "mean"
+    mean = _statistic(np.array(numbers), over)
+    if mean is None:
+        return not_applicable("a way to join dates that is not recomputed here")
     if not case.is_same(mean, case.value) and not any(case.is_same(case.value, v) for v in (min(numbers), max(numbers)) if pick):
         return failed(
-            "The value is not the mean of the series.",
+            f"The value is not the {over} of the series.",
             measured=case.value,
             expected=mean,
             unit=case.observation.result.unit,
             at=at,
         )
-    return passed("The value is the mean of the series.", measured=case.value, expected=mean, at=at)
+    return passed(f"The value is the {over} of the series.", measured=case.value, expected=mean, at=at)
 
 
 def slope_per_year(days: list[date], values: list[float]) -> float | None:
@@ -662,7 +677,8 @@ def _compare(case: Case, value: float, truth: Estimate, statistic: str) -> bool:
         return value >= truth.maximum - 1e-6 * spread
     if statistic == "sum":
         return True
-    return abs(value - truth.value) <= case.limits.sample_sigmas * truth.error + case.limits.sample_floor * spread
+    floor = 1e-3 if truth.is_spread else case.limits.sample_floor
+    return abs(value - truth.value) <= case.limits.sample_sigmas * truth.error + floor * spread
 
 
 @check(
@@ -737,27 +753,27 @@ def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> 
     """Area in m² of True pixels, from the source."""
     grid = scene.grid
     windows, whole = look_windows(case, grid)
+    step = step_of(case, windows[0])
     if grid.crs is None and scene.gsd_m is None:
         raise CannotLookError("the scene's pixels have no size on the ground")
-    total, true, seen, n, shares = 0.0, 0.0, 0.0, 0, []
+    pixel = (scene.gsd_m or 0.0) ** 2 if grid.crs is None else float(grid.geodesic_lattice[2].mean())
+    everything = pixel * grid.width * grid.height
+    n, parts = 0, []
     for window in windows:
         plane = look.node(source, window)
         keep = plane.valid & (plane.data > 0)
         region = look.region(grid, window)
-        if region is not None:
-            keep = keep & region
-        n += int((plane.valid if region is None else plane.valid & region).sum())
-        if whole:
-            total = area_of_mask_m2(keep, grid, scene.gsd_m).area_m2
-        true += float(keep.sum())
-        seen += float(keep.size)
-        shares.append(float(keep.mean()))
-    pixel = (scene.gsd_m or 0.0) ** 2 if grid.crs is None else float(grid.geodesic_lattice[2].mean())
-    everything = pixel * grid.width * grid.height
-    if whole:
-        return Estimate(total, True, 0.0, n, everything * 1e-3, 0.0, everything)
-    error = everything * float(np.std(shares, ddof=1) / math.sqrt(len(shares))) if len(shares) > 1 else math.inf
-    return Estimate(everything * true / max(seen, 1.0), False, error, n, everything * 0.3, 0.0, everything)
+        seen = plane.valid if region is None else plane.valid & region
+        keep &= seen
+        n += int(seen.sum())
+        if whole and step == 1:
+            area = area_of_mask_m2(keep, grid, scene.gsd_m).area_m2
+            return Estimate(area, True, True, 0.0, n, everything * 1e-3, 0.0, everything)
+        parts.append(keep.astype(np.float64).ravel())
+    share = estimate(parts, whole, "mean", step)
+    return Estimate(
+        everything * share.value, False, whole, everything * share.error, n, everything * share.spread, 0.0, everything
+    )
 
 
 @check(
@@ -824,35 +840,35 @@ def series_matches_source(case: Case) -> Finding:
 def raster_matches_source(case: Case) -> Finding:
     """Pixels of a result raster are those that the formula gives for the source's pixels, and are valid where those are."""
     ref = case.layer("raster")
-    if ref is None or ref.grid is None or not case.nodes or not case.is_small(ref):
-        return not_applicable("no raster of a graph")
+    if ref is None or ref.grid is None or not case.is_small(ref):
+        return not_applicable("no raster that can be looked at")
     if sum(r.kind == "raster" for r in case.observation.result.layers) > 1:
         return not_applicable("several rasters")
-    node = _node_of_layer(case)
-    if node is None:
-        return not_applicable("the node of the raster is not known")
     try:
         look = look_of(case)
-        scene = scene_of_node(case, node)
+        made = _raster_maker(case, look)
+        if made is None:
+            return not_applicable("the rule of the raster is not known")
+        scene, make = made
         raster = case.raster(ref)
-        wrong, n, unlike, seen = _against(
-            case, look, scene, lambda w: look.node(node, w), raster.data[0], raster.valid[0], ref.grid
-        )
+        wrong, n, unlike, seen = _against(case, look, scene, make, raster.data[0], raster.valid[0], ref.grid)
     except (CannotLookError, LayerUnreadableError) as why:
         return not_applicable(str(why))
     return _verdict(case, "raster", wrong, n, unlike, seen, case.limits.raster_agreement)
 
 
-def _node_of_layer(case: Case) -> str | None:
-    """The product node under the output that a raster layer shows."""
+def _node_of_layer(case: Case, kind: str) -> str | None:
+    """The product node that the layer of a kind shows: a mask's threshold, or the raster that it was cut from."""
     node = case.nodes.get(case.output)
     if node is None:
         return None
-    if node["op"].startswith("raster.product"):
-        return case.output
-    if len(node["inputs"]) == 1 and case.nodes.get(node["inputs"][0], {}).get("op", "").startswith("raster.product"):
-        return str(node["inputs"][0])
-    return None
+    at = case.output if node["op"].startswith("raster.product") else str(node["inputs"][0]) if len(node["inputs"]) == 1 else ""
+    if at not in case.nodes or not case.nodes[at]["op"].startswith("raster.product"):
+        return None
+    is_mask = case.nodes[at]["op"] == "raster.product.threshold"
+    if is_mask and kind == "raster":
+        return str(case.nodes[at]["inputs"][0]) if len(case.nodes[at]["inputs"]) == 1 else None
+    return at if is_mask == (kind == "mask") else None
 
 
 def _against(
@@ -873,8 +889,9 @@ def _against(
     windows, _ = look_windows(case, grid)
     for col, row, width, height in windows:
         plane = make((col + dc, row + dr, width, height))
-        there = valid[row : row + height, col : col + width]
-        values = data[row : row + height, col : col + width].astype(np.float64)
+        step = step_of(case, (col, row, width, height))
+        there = valid[row : row + height : step, col : col + width : step]
+        values = data[row : row + height : step, col : col + width : step].astype(np.float64)
         mine = plane.valid
         region = look.region(scene.grid, (col + dc, row + dr, width, height))
         joint = mine & there
@@ -915,6 +932,15 @@ def _verdict(case: Case, what: str, wrong: int, both: int, unlike: int, seen: in
             scores=scores,
         )
     return passed(f"The {what} is what the source's pixels give.", measured=same, expected=f"≥ {needed}", at=at, scores=scores)
+
+
+def _raster_maker(case: Case, look: Look) -> tuple[SceneInfo, Callable[[Window], Plane]] | None:
+    """(scene, plane maker) of the raster layer: a graph's product, or the index that a mask was cut from."""
+    if case.nodes:
+        node = _node_of_layer(case, "raster")
+        return None if node is None else (scene_of_node(case, node), lambda w: look.node(node, w))
+    made = _mask_maker(case, look)
+    return None if made is None or made[2] is None else (made[0], made[2])
 
 
 def otsu(values: NDArray[np.float64], bins: int = 256) -> float:
@@ -984,7 +1010,7 @@ Maker = tuple[SceneInfo, Callable[[Window], Plane], "Callable[[Window], Plane] |
 def _mask_maker(case: Case, look: Look) -> Maker | None:
     """(scene, mask plane maker, plain plane maker, side, threshold, slack) of the mask's rule; None where there is none."""
     if case.nodes:
-        node = _node_of_layer(case)
+        node = _node_of_layer(case, "mask")
         if node is None or case.nodes[node]["op"] != "raster.product.threshold" or not case.nodes[node]["inputs"]:
             return None
         below = case.nodes[node]["inputs"][0]
@@ -997,8 +1023,8 @@ def _mask_maker(case: Case, look: Look) -> Maker | None:
             number_of(case.nodes[node]["params"].get("value")),
             0.0,
         )
-    method = case.arguments.get("regions_method")
-    if case.observation.tool != "perceive" or case.arguments.get("mode") != "regions" or not isinstance(method, dict):
+    method = case.regions_method
+    if case.observation.tool != "perceive" or case.arguments.get("mode") != "regions" or not method:
         return None
     if len(case.used_scenes) != 1:
         return None

@@ -159,6 +159,47 @@ def value_fits_kind(case: Case) -> Finding:
     return not_applicable()
 
 
+PROMISED: dict[str, frozenset[str]] = {
+    "raster.summarize.statistic": frozenset({"statistic"}),
+    "raster.summarize.area": frozenset({"area"}),
+    "raster.summarize.share": frozenset({"ratio"}),
+    "raster.summarize.series": frozenset({"series", "date"}),
+    "raster.summarize.trend": frozenset({"trend"}),
+}
+METRIC_RESULTS: dict[str, frozenset[str]] = {
+    "count": frozenset({"count"}),
+    "area": frozenset({"area"}),
+    "distance": frozenset({"distance"}),
+    "length": frozenset({"length", "distance"}),
+    "boolean": frozenset({"boolean"}),
+    "ratio": frozenset({"ratio"}),
+}
+
+
+@check("kind_as_promised", catches=("silent failure text", "wrong form"), reads=("/result/kind", "/arguments"))
+def kind_as_promised(case: Case) -> Finding:
+    """The kind of the result is the one that the operator, metric or mode promises."""
+    promised: frozenset[str] | None = None
+    if case.output:
+        op = case.nodes[case.output]["op"]
+        promised = PROMISED.get(op) or (frozenset({"layer"}) if op.startswith("raster.product.") else None)
+    elif case.observation.tool == "measure":
+        spec = case.arguments.get("spec")
+        promised = METRIC_RESULTS.get(str(spec.get("metric"))) if isinstance(spec, dict) else None
+    elif case.observation.tool == "perceive" and case.arguments.get("mode") in ("objects", "regions"):
+        promised = frozenset({"layer"})
+    if promised is None:
+        return not_applicable("nothing is promised")
+    if case.kind not in promised:
+        return failed(
+            f"The call promises a {' or '.join(sorted(promised))}, the tool gave a {case.kind}.",
+            measured=case.kind,
+            expected=sorted(promised),
+            at=("/result/kind", "/arguments"),
+        )
+    return passed("The result is of the kind promised.", measured=case.kind, at=("/result/kind",))
+
+
 @check("kind_fits_answer_form", "warn", catches=("wrong form",), reads=("/result/kind", "/task/answer_form"))
 def kind_fits_answer_form(case: Case) -> Finding:
     """A final number can be turned into the form that the question asks (an area for an area, …)."""

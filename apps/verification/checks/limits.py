@@ -36,7 +36,12 @@ class Limits(BaseModel):
     degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
     size_spread: float = Field(default=25.0, description="largest over median object area that is still one class")
     # second look
-    full_look_px: int = Field(default=300_000, description="scenes up to this many pixels are looked at whole, else in windows")
+    full_look_px: int = Field(
+        default=1_000_000, description="scenes up to this many pixels are looked at over their whole extent, else in windows"
+    )
+    dense_look_px: int = Field(
+        default=100_000, description="up to this many pixels every one is looked at, above every 2nd, 3rd, … row and column"
+    )
     look_windows: int = Field(default=4, description="windows of a sampled second look")
     look_window_px: int = Field(default=32, description="side of such a window; 4 × 32² = 4,096 pixels")
     max_layer_px: int = Field(default=4_000_000, description="result layers up to this many pixels are read whole")
