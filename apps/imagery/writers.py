@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,36 @@ def layer_bytes(
                 out.update_tags(**tags)
         write_cog(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name)
         return cog.read_bytes()
+
+
+def join_bands(paths: Sequence[Path], plain: Path, target: Path, descriptions: Sequence[str]) -> int:
+    """Writes all bands of our COGs at ``paths`` (equal grids and data types) as one COG at ``target``, block by block;
+    ``plain`` is scratch. Returns the number of bands."""
+    with rasterio.Env(**GDAL_OPTIONS), ExitStack() as stack:
+        parts = [stack.enter_context(rasterio.open(p, driver="GTiff")) for p in paths]
+        count, first = sum(p.count for p in parts), parts[0]
+        side = block_size(count, np.dtype(first.dtypes[0]).itemsize)
+        nodata = {p.nodata for p in parts}
+        profile: dict[str, Any] = {"nodata": nodata.pop() if len(nodata) == 1 else None}
+        if first.crs:
+            profile["crs"] = first.crs
+        if not first.transform.is_identity:
+            profile["transform"] = first.transform
+        with rasterio.open(
+            plain, "w", driver="GTiff", width=first.width, height=first.height, count=count, dtype=first.dtypes[0], tiled=True,
+            blockxsize=side, blockysize=side, bigtiff="IF_SAFER", **profile,
+        ) as out:  # fmt: skip
+            for _, window in out.block_windows(1):
+                at = 1
+                for part in parts:
+                    for band in part.indexes:
+                        out.write(part.read(band, window=window), at, window=window)
+                        at += 1
+            at = 1
+            for part, text in zip(parts, descriptions, strict=True):
+                for band in part.indexes:
+                    out.set_band_description(at, part.descriptions[band - 1] or text)
+                    at += 1
+        with rasterio.open(plain, driver="GTiff") as joined:
+            write_cog(joined, target, n_bands=count, dtype=first.dtypes[0])
+        return int(count)

@@ -1,0 +1,70 @@
+"""Band files of one scene as one raster: whether they fit, and the stack itself."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.core.errors import UserError
+from apps.core.geo.scene import SceneInfo
+from apps.imagery.facts import BandFacts, RasterCounts, RasterFacts
+from apps.imagery.profiles import name_band
+
+
+def check_stack(infos: Sequence[SceneInfo]) -> None:
+    """UserError BAD_ARGUMENT where the scenes cannot be one: too few, other grids, other data types."""
+    if len(infos) < 2:
+        raise UserError("BAD_ARGUMENT", "There is nothing to stack.", "A stack needs two files at least.", "Choose more files.")
+    first = infos[0]
+    for other in infos[1:]:
+        if other.grid != first.grid:
+            raise UserError(
+                "BAD_ARGUMENT", f"“{other.name}” does not fit “{first.name}”.",
+                "Their grids differ in size, place or CRS.", "Stack files of one grid only.",
+            )  # fmt: skip
+        if other.dtype != first.dtype:
+            raise UserError(
+                "BAD_ARGUMENT", f"“{other.name}” does not fit “{first.name}”.",
+                f"One holds {other.dtype}, the other {first.dtype}.", "Stack files of one data type only.",
+            )  # fmt: skip
+
+
+def stack_name(names: Sequence[str]) -> str:
+    """What the names have in common at the start, or the first name with a plus."""
+    stems = [Path(n).stem for n in names]
+    n_equal = next((i for i, letters in enumerate(zip(*stems, strict=False)) if len(set(letters)) > 1), min(map(len, stems)))
+    stem = re.sub(r"[_\-. ]*(?:sr|st)?[_\-. ]*(?:band|b)?$", "", stems[0][:n_equal], flags=re.I)
+    return f"{stem}.tif" if len(stem) >= 2 else f"{Path(names[0]).stem}+{len(names) - 1}.tif"
+
+
+def stack_facts(facts: Sequence[RasterFacts], names: Sequence[str], name: str) -> RasterFacts:
+    """The facts of the stack; a band without a description is called after its file."""
+    bands: list[BandFacts] = []
+    for fact, file in zip(facts, names, strict=True):
+        for band in fact.bands:
+            color = band.color if band.color in ("palette", "alpha") else "undefined"
+            called = band.description or name_band(file) or Path(file).stem
+            bands.append(band.model_copy(update={"description": called, "color": color}))
+    first = facts[0]
+    return first.model_copy(
+        update={
+            "bands": tuple(bands),
+            "n_bytes": sum(f.n_bytes for f in facts),
+            "has_palette": False,
+            "is_picture": False,
+            "tags": {k: v for k, v in first.tags.items() if all(f.tags.get(k) == v for f in facts)},
+            "changes": (f"Stacked from {len(facts)} files.",),
+        }
+    )
+
+
+def write_stack(paths: Sequence[Path], target: Path, names: Sequence[str]) -> RasterCounts:
+    """Writes the COGs at ``paths`` as one COG at ``target`` and counts its pixels. The files are ours."""
+    from apps.imagery.ingest_facts import count_pixels
+    from apps.imagery.writers import join_bands
+
+    with tempfile.TemporaryDirectory(prefix="join-", dir=target.parent) as folder:
+        n = join_bands(paths, Path(folder) / "plain.tif", target, [name_band(name) or "" for name in names])
+    return count_pixels(target, [None] * n)
