@@ -107,6 +107,7 @@ class MeasureSpec(Frozen):
     relation: Literal["", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between",
                       "nearest"] = ""
     distance_m: float | None = Field(default=None, ge=0)
+    nearest_k: int = Field(default=1, ge=1, le=1000, description="for nearest: how many subjects closest to a reference stay")
     distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
     denominator: Literal["", "valid", "scene", "region", "reference"] = ""
     comparison: Comparison | None = Field(default=None, description="for boolean: count or area compared with a number")

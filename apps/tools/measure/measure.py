@@ -1,0 +1,738 @@
+"""``measure``: count, area, distance, length, boolean, ratio and density of layers, with relations between them.
+
+Areas are taken on near equal-area grids or on the ellipsoid, lengths and distances on the ellipsoid; never in degrees or in
+metres of Web Mercator. Every figure carries what it was made of: numerator, denominator, pixel counts, and an interval from the
+mask's outline (moved by half a pixel in and out) or from the detections' probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pydantic import JsonValue
+from scipy.spatial import cKDTree
+from shapely.geometry.base import BaseGeometry
+
+from apps.core.errors import ModelError, ToolAbstainedError
+from apps.core.evidence.observation import Configuration, Evidence, InputRef, Result
+from apps.core.geo.grid import Grid, geod_of
+from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_length_m
+from apps.tools.contract import MeasureArguments, MeasureSource, ToolCancelledError, ToolContext, ToolOutcome, input_ref
+from apps.tools.execute.graph import effective_region
+from apps.tools.measure.layers import Measured, Plane, corner_points, open_source, pieces, polygons_of_pieces
+from apps.tools.region import RegionMask
+from apps.tools.units import AREA_M2, LENGTH_M, SHARE, factor
+
+# Two-sided level of intervals from detection probabilities.
+COUNT_LEVEL = 0.9
+_Z = 1.6448536269514722
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
+_DENSITY: dict[str, float] = {"1/km2": 1e6, "1/ha": 1e4, "1/m2": 1.0}
+DEFAULT_UNIT = {"count": "1", "area": "m2", "distance": "m", "length": "m", "boolean": "1", "ratio": "1", "density": "1/km2"}
+
+
+def configuration_of(arguments: MeasureArguments) -> Configuration:
+    """Coarse: the metric; fine: also its statistic, relation or denominator, and the modes of its sources."""
+    spec = arguments.spec
+    how = spec.relation or {"distance": spec.distance_statistic, "ratio": spec.denominator or "auto", "boolean": spec.of,
+                            "density": spec.denominator or "auto"}.get(spec.metric, "auto")
+    modes = "-".join(dict.fromkeys(s.mode for s in arguments.sources))
+    return Configuration(coarse=spec.metric, fine=f"{spec.metric}/{how}/{modes}"[:240])
+
+
+@dataclass(slots=True)
+class Figure:
+    """A figure on its way: value in the base unit, its bounds, and what it was made of."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    evidence: dict[str, JsonValue] = field(default_factory=dict)
+    numerator: float | int | None = None
+    denominator: float | int | None = None
+    n_px: int | None = None
+    items: list[dict[str, JsonValue]] = field(default_factory=list)
+
+
+def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
+    """Measures. ToolAbstainedError where no GSD or CRS gives pixels a length; ModelError where the call is wrong."""
+    spec = arguments.spec
+    names = [s.name for s in arguments.sources]
+    if len(set(names)) < len(names):
+        raise ModelError(f"Sources have the same name: {', '.join(names)}.", code="BAD_ARGUMENT")
+    unit = spec.unit or DEFAULT_UNIT[spec.metric]
+    _check_unit(spec.metric, unit)
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    ctx.progress(0, 2, "Opening layers")
+    opened = {s.name: open_source(ctx, s, arguments, region, region_crs) for s in arguments.sources}
+    subject = _pick(opened, arguments.sources, spec.subject, "subject")
+    reference = _pick(opened, arguments.sources, spec.reference, "reference") if spec.reference or len(opened) > 1 else None
+    if reference is subject:
+        reference = None
+    if ctx.is_cancelled():
+        raise ToolCancelledError
+    ctx.progress(1, 2, "Measuring")
+    notes: dict[str, JsonValue] = {}
+    if spec.relation:
+        if reference is None:
+            raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
+        notes |= _apply_relation(subject, reference, arguments)
+    of = _of(arguments, subject, reference)
+    if spec.metric == "count" or (spec.metric in ("boolean", "density", "ratio") and of == "count"):
+        base = _count(subject)
+    elif spec.metric == "distance":
+        base = _distance(ctx, subject, reference, spec.distance_statistic)
+    elif spec.metric == "length":
+        base = _length(ctx, subject)
+    elif spec.metric == "ratio":
+        base = _area_or_px(ctx, subject)
+    else:
+        base = _area(ctx, subject)
+    figure, kind, value, interval = _figure(ctx, arguments, of, base, subject, reference, region, region_crs, unit)
+    parents = [m.parent for m in (subject, reference) if m is not None and m.parent is not None]
+    status = _layer_status(parents)
+    evidence = Evidence(
+        source={"layers": [m.describe() for m in opened.values()], "metric": spec.metric,
+                "unit": {"output": unit, "base": _base_unit(spec.metric)},
+                "spec": {**spec.model_dump(mode="json"), "unit": unit}, "region": {"given": region is not None, "crs": region_crs}},
+        intermediate={"numerator": _finite(figure.numerator), "denominator": _finite(figure.denominator), "n_px": figure.n_px,
+                      **figure.evidence, **notes, "items": len(figure.items)},
+        validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
+                                                                for p in parents),
+                  "geometry_valid": all(bool(p.evidence.validity.get("geometry_valid", True)) for p in parents),
+                  "gsd_known": subject.gsd_m is not None,
+                  "gsd_from": "crs" if subject.is_georeferenced else ("given" if subject.gsd_m else None)})
+    passed = arguments.model_dump(mode="json")
+    passed["spec"]["unit"] = unit
+    passed |= {"region": dict(region) if region else None, "region_crs": region_crs}
+    if spec.metric == "ratio":
+        passed["spec"]["denominator"] = figure.evidence.get("denominator_is", spec.denominator)
+    ctx.progress(2, 2, "Measured")
+    return ToolOutcome(
+        configuration=configuration_of(arguments), evidence=evidence, arguments_passed=passed, inputs=_inputs(opened.values()),
+        result=Result(kind=kind, value=value, unit="1" if kind in ("boolean", "count") else unit,  # type: ignore[arg-type]
+                      interval=interval, interval_level=figure.level if interval is not None else None,
+                      quantity=_quantity(arguments), items=tuple(figure.items[:1000])),
+        state="partial" if status == "partial" else "ok",
+        reason="A layer under this measure is incomplete: " + "; ".join(p.status.reason for p in parents if p.status.reason)
+        if status == "partial" else "")
+
+
+def _of(arguments: MeasureArguments, subject: Measured, reference: Measured | None) -> str:
+    """What a ratio, density or comparison is of. A ratio to valid pixels, scene or region is one of areas; to a reference, what
+    was asked for, else counts of objects and areas of masks."""
+    spec = arguments.spec
+    if spec.metric != "ratio":
+        return spec.of
+    if (spec.denominator or ("reference" if reference is not None else "valid")) != "reference":
+        return "area"
+    if "of" in spec.model_fields_set:
+        return spec.of
+    return "count" if subject.mask is None and subject.source.mode == "objects" else "area"
+
+
+def _check_unit(metric: str, unit: str) -> None:
+    if metric == "area":
+        factor(unit, AREA_M2, "area")
+    elif metric in ("distance", "length"):
+        factor(unit, LENGTH_M, metric)
+    elif metric == "ratio":
+        factor(unit, SHARE, "a ratio")
+    elif metric == "density":
+        factor(unit, _DENSITY, "density")
+    elif unit != "1":
+        raise ModelError(f"{unit!r} is no unit of a {metric}; it has none.", code="BAD_ARGUMENT")
+
+
+def _base_unit(metric: str) -> str:
+    return {"area": "m2", "distance": "m", "length": "m", "density": "1/m2"}.get(metric, "1")
+
+
+def _pick(opened: Mapping[str, Measured], sources: Sequence[MeasureSource], name: str, what: str) -> Measured:
+    if name in opened:
+        return opened[name]
+    if what == "subject":
+        if name and name != "subject" and len(opened) > 1:
+            raise ModelError(f"There is no source named {name!r}; sources: {', '.join(opened)}.", code="BAD_ARGUMENT")
+        return opened[sources[0].name]
+    if name:
+        raise ModelError(f"There is no source named {name!r}; sources: {', '.join(opened)}.", code="BAD_ARGUMENT")
+    return opened[sources[1].name]
+
+
+def _quantity(arguments: MeasureArguments) -> str:
+    spec = arguments.spec
+    name = spec.subject if spec.subject != "subject" else arguments.sources[0].name
+    text = {"count": f"number of {name}", "area": f"area of {name}", "length": f"length of {name}",
+            "distance": f"{spec.distance_statistic} distance from {name} to {spec.reference or 'its neighbours'}",
+            "boolean": f"{spec.of} of {name}", "ratio": f"share of {name}", "density": f"density of {name}"}[spec.metric]
+    return f"{text} {spec.relation} {spec.reference}".strip()[:120] if spec.relation else text[:120]
+
+
+def _finite(x: float | int | None) -> float | int | None:
+    return None if x is None or not math.isfinite(x) else x
+
+
+def _layer_status(parents: Sequence[Any]) -> str:
+    bad = [p for p in parents if p.status.state != "ok" or p.evidence.validity.get("layer_status", "complete") != "complete"]
+    return "partial" if bad else "complete"
+
+
+def _inputs(opened: Any) -> tuple[InputRef, ...]:
+    out: list[InputRef] = []
+    for m in opened:
+        if m.ref is not None:
+            out.append(m.ref)
+        if m.scene is not None and not any(i.scene_id == m.scene.scene_id and i.role == "image" for i in out):
+            out.append(input_ref(m.scene))
+    return tuple(out)
+
+
+# --- count -----------------------------------------------------------------------------------------------------------------
+def _count(subject: Measured) -> Figure:
+    if subject.mask is not None:
+        _, n = pieces(subject.mask)
+        return Figure(n, numerator=n, n_px=int(subject.mask.sum()), evidence={"counted": "8-connected pieces of the mask"})
+    assert subject.features is not None
+    n = len(subject.features)
+    out = Figure(n, numerator=n, evidence={"counted": "features of the layer", "n_features": n})
+    scores = [p["score"] for p in subject.properties if isinstance(p.get("score"), (int, float))]
+    if subject.parent is None or len(scores) < n:
+        return out
+    counts = subject.parent.evidence.intermediate.get("counts")
+    told = counts.get(subject.layer.label) if isinstance(counts, dict) and subject.layer is not None else None
+    if subject.is_whole and isinstance(told, dict) and all(isinstance(told.get(k), (int, float)) for k in ("low", "high")):
+        out.low, out.high = float(str(told["low"])), float(str(told["high"]))
+        level = told.get("level")
+        out.level = float(level) if isinstance(level, (int, float)) else COUNT_LEVEL
+        out.evidence |= {"interval_from": "the detector's own score distribution", "calibrated": told.get("calibrated"),
+                         "expected": told.get("expected")}
+        return out
+    kept = np.array([_probability(p) for p in subject.properties], dtype=np.float64)
+    weak = np.array([_probability(p) for _, p in subject.candidates], dtype=np.float64)
+    p = np.concatenate([kept, weak])
+    expected, spread = float(p.sum()), float(np.sqrt((p * (1 - p)).sum()))
+    out.low, out.high = max(0.0, math.floor(min(n, expected - _Z * spread))), math.ceil(max(n, expected + _Z * spread))
+    out.level = COUNT_LEVEL
+    calibrated = all("p" in q for q in subject.properties)
+    out.evidence |= {"interval_from": "sum of the detections' probabilities, kept and candidates", "expected": expected,
+                     "calibrated": calibrated, "n_candidates": len(weak)}
+    return out
+
+
+def _probability(properties: Mapping[str, Any]) -> float:
+    value = properties.get("p", properties.get("score", 1.0))
+    return min(1.0, max(0.0, float(value))) if isinstance(value, (int, float)) else 1.0
+
+
+# --- area ------------------------------------------------------------------------------------------------------------------
+def _needs_length(subject: Measured) -> None:
+    if not subject.is_georeferenced and subject.gsd_m is None:
+        raise ToolAbstainedError("The image has neither CRS nor GSD, so pixels have no size on the ground; say how many metres a "
+                                 "pixel measures. A count or a share works without it.", code="NEEDS_GSD", needs={"gsd_m": True})
+
+
+def outline_px(mask: NDArray[np.bool_], valid: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(inner, outer): pixels of the mask that touch a valid pixel outside it, and those outside that touch the mask; by sides."""
+    def near(x: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        out = np.zeros_like(x)
+        out[1:] |= x[:-1]
+        out[:-1] |= x[1:]
+        out[:, 1:] |= x[:, :-1]
+        out[:, :-1] |= x[:, 1:]
+        return out
+
+    outside = valid & ~mask
+    return mask & near(outside), outside & near(mask)
+
+
+def _area(ctx: ToolContext, subject: Measured) -> Figure:
+    _needs_length(subject)
+    if subject.mask is not None:
+        assert subject.valid is not None and subject.grid is not None
+        found = area_of_mask_m2(subject.mask, subject.grid, subject.gsd_m)
+        inner, outer = outline_px(subject.mask, subject.valid)
+        low = found.area_m2 - 0.5 * area_of_mask_m2(inner, subject.grid, subject.gsd_m).area_m2
+        high = found.area_m2 + 0.5 * area_of_mask_m2(outer, subject.grid, subject.gsd_m).area_m2
+        n_valid = int(subject.valid.sum())
+        return Figure(found.area_m2, low, high, None, {
+            "method": found.method, "grid_m2": found.grid_m2, "geodesic_m2": found.geodesic_m2, "valid_px": n_valid,
+            "edge_px": int(inner.sum()), "outer_edge_px": int(outer.sum()),
+            "pixel_area_m2": found.area_m2 / found.n_px if found.n_px else None,
+            "interval_from": "the outline moved by half a pixel in and out"}, found.n_px, n_valid, found.n_px)
+    areas, evidence = feature_areas_m2(subject)
+    union = _union_area(subject)
+    total = float(sum(areas))
+    if union is not None and union < total * (1 - 1e-9):
+        evidence["overlap_m2"] = total - union
+        evidence["sum_m2"] = total
+        total = union
+    if subject.layer is not None and subject.layer.kind == "boxes":
+        ctx.log("warning", "The area is that of boxes, which is larger than that of the objects inside them.")
+    items: list[dict[str, JsonValue]] = [{"feature": i, "area_m2": a} for i, a in enumerate(areas)]
+    evidence["n_features"] = len(areas)
+    px = float(sum(g.area for g in subject.features or [])) if subject.crs == "image" else None
+    edge = _feature_edge_m2(subject)
+    return Figure(total, max(0.0, total - edge) if edge else None, total + edge if edge else None, None, evidence, total,
+                  None, None if px is None else round(px), items)
+
+
+def _feature_edge_m2(subject: Measured) -> float | None:
+    """Half a pixel along all outlines, in m²; None for vectors without pixels."""
+    if subject.crs != "image" or subject.gsd_m is None or not subject.features:
+        return None
+    if subject.source.mode == "extent":
+        return None
+    return float(sum(g.length for g in subject.features)) * 0.5 * subject.gsd_m ** 2
+
+
+def _to_map(subject: Measured, geometry: BaseGeometry) -> tuple[BaseGeometry, str]:
+    """The geometry in a CRS with its name."""
+    if subject.crs != "image":
+        return geometry, subject.crs
+    grid = subject.grid
+    assert grid is not None and grid.crs is not None
+    a, b, c, d, e, f = grid.transform
+    return shapely.transform(geometry, lambda p: np.stack(
+        [a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f], axis=1)), grid.crs
+
+
+def polygon_area_m2(subject: Measured, geometry: BaseGeometry) -> float:
+    """Area of one polygon by the method that its grid allows."""
+    if subject.crs == "image" and not subject.is_georeferenced:
+        assert subject.gsd_m is not None
+        return float(geometry.area) * subject.gsd_m ** 2
+    if subject.crs == "image" and subject.grid is not None and subject.grid.area_method == "grid":
+        assert subject.grid.grid_pixel_area_m2 is not None
+        return float(geometry.area) * subject.grid.grid_pixel_area_m2
+    placed, crs = _to_map(subject, geometry)
+    parts = [g for g in getattr(placed, "geoms", [placed]) if g.geom_type in ("Polygon", "MultiPolygon")]
+    return float(sum(geodesic_area_m2(shapely.orient_polygons(g), crs) for g in parts))
+
+
+def feature_areas_m2(subject: Measured) -> tuple[list[float], dict[str, JsonValue]]:
+    assert subject.features is not None
+    method = "gsd" if not subject.is_georeferenced else (
+        "grid" if subject.crs == "image" and subject.grid is not None and subject.grid.area_method == "grid" else "geodesic")
+    areas = [polygon_area_m2(subject, g) for g in subject.features]
+    evidence: dict[str, JsonValue] = {"method": method}
+    if method == "grid":
+        total = 0.0
+        for g in subject.features:
+            placed, crs = _to_map(subject, g)
+            total += geodesic_area_m2(shapely.orient_polygons(placed), crs)
+        evidence |= {"grid_m2": float(sum(areas)), "geodesic_m2": total}
+    return areas, evidence
+
+
+def _union_area(subject: Measured) -> float | None:
+    if not subject.features or len(subject.features) < 2:
+        return None
+    return polygon_area_m2(subject, shapely.union_all(subject.features))
+
+
+def _area_or_px(ctx: ToolContext, subject: Measured) -> Figure:
+    """For a ratio: areas where they are known, else pixels; a share needs no GSD."""
+    if subject.is_georeferenced or subject.gsd_m is not None:
+        return _area(ctx, subject)
+    if subject.mask is not None:
+        assert subject.valid is not None
+        inner, outer = outline_px(subject.mask, subject.valid)
+        n = int(subject.mask.sum())
+        return Figure(n, n - 0.5 * int(inner.sum()), n + 0.5 * int(outer.sum()), None,
+                      {"method": "pixels", "edge_px": int(inner.sum()), "outer_edge_px": int(outer.sum()),
+                       "interval_from": "the outline moved by half a pixel in and out"}, n, None, n)
+    px = float(shapely.union_all(subject.features).area) if subject.features else 0.0
+    return Figure(px, evidence={"method": "pixels"}, numerator=px, n_px=round(px))
+
+
+# --- length and distance ---------------------------------------------------------------------------------------------------
+def _length(ctx: ToolContext, subject: Measured) -> Figure:
+    _needs_length(subject)
+    plane = Plane([subject])
+    if subject.mask is not None:
+        from skimage.morphology import skeletonize
+
+        thin = skeletonize(subject.mask)
+        n = int(thin.sum())
+        right = thin[:, :-1] & thin[:, 1:]
+        down = thin[:-1] & thin[1:]
+        # diagonal links count where no side link already joins the two
+        diagonal = thin[:-1, :-1] & thin[1:, 1:] & ~thin[:-1, 1:] & ~thin[1:, :-1]
+        other = thin[:-1, 1:] & thin[1:, :-1] & ~thin[:-1, :-1] & ~thin[1:, 1:]
+        length_px = float(right.sum() + down.sum() + math.sqrt(2) * (diagonal.sum() + other.sum()))
+        gsd = subject.gsd_m or (subject.grid.gsd_m if subject.grid else None)
+        assert gsd is not None
+        return Figure(length_px * gsd, evidence={"length_of": "the skeleton of the mask", "skeleton_px": n,
+                                                 "length_px": length_px, "gsd_m": gsd}, numerator=length_px * gsd, n_px=n)
+    assert subject.features is not None
+    lengths: list[float] = []
+    what = "lines"
+    for g in subject.features:
+        if g.geom_type in ("LineString", "MultiLineString"):
+            if plane.is_geodesic:
+                lengths.append(geodesic_length_m(*_to_map(subject, g)))
+            else:
+                lengths.append(float(plane.place(subject, g).length))
+        elif g.geom_type in ("Polygon", "MultiPolygon"):
+            what = "long sides of the smallest rectangles about the features; the value is their mean"
+            ring = shapely.get_coordinates(shapely.oriented_envelope(plane.place(subject, g)))
+            lengths.append(float(max(np.linalg.norm(np.diff(ring, axis=0), axis=1), default=0.0)))
+        else:
+            raise ModelError(f"A {g.geom_type} has no length.", code="BAD_ARGUMENT")
+    items: list[dict[str, JsonValue]] = [{"feature": i, "length_m": x} for i, x in enumerate(lengths)]
+    if not lengths:
+        raise ModelError("The layer is empty: there is nothing whose length could be measured.", code="TOOL_FAILED")
+    value = sum(lengths) if what == "lines" else float(np.mean(lengths))
+    half = subject.gsd_m if subject.crs == "image" and subject.gsd_m and what != "lines" else None
+    return Figure(value, max(0.0, value - half) if half else None, value + half if half else None, None,
+                  {"length_of": what, "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
+                   "interval_from": "one pixel" if half else None}, value, None, None, items)
+
+
+@dataclass(slots=True)
+class _Instances:
+    """Instances of a layer in the plane: polygons, or corner points of a mask's outline by piece."""
+
+    n: int
+    shapes: list[BaseGeometry] | None = None
+    points: NDArray[np.float64] | None = None
+    piece: NDArray[np.int32] | None = None
+
+
+def _instances(plane: Plane, source: Measured) -> _Instances:
+    if source.mask is not None:
+        labels, n = pieces(source.mask)
+        points, piece = corner_points(labels)
+        return _Instances(n, points=plane.place_px(source, points) if n else points, piece=piece - 1)
+    assert source.features is not None
+    return _Instances(len(source.features), shapes=[plane.place(source, g) for g in source.features])
+
+
+def _edge_distances(subject: _Instances, reference: _Instances, *, is_same: bool) -> list[tuple[float, Any, Any]]:
+    """For each subject instance: (distance in the plane, its point, the reference's point)."""
+    out: list[tuple[float, Any, Any]] = []
+    if subject.points is not None and reference.points is not None and not is_same:
+        assert subject.piece is not None
+        tree = cKDTree(reference.points)
+        distance, at = tree.query(subject.points)
+        for i in range(subject.n):
+            mine = np.flatnonzero(subject.piece == i)
+            best = mine[np.argmin(distance[mine])]
+            out.append((float(distance[best]), subject.points[best], reference.points[at[best]]))
+        return out
+    if subject.points is not None and is_same:
+        return _between_pieces(subject)
+    one, other = _shapes(subject), _shapes(reference)
+    tree = shapely.STRtree(other)
+    seen: dict[bytes, int] = {}
+    if is_same:
+        for g in other:
+            seen[g.wkb] = seen.get(g.wkb, 0) + 1
+    for g in one:
+        if is_same and seen[g.wkb] > 1:
+            at = shapely.get_coordinates(g)[0]
+            out.append((0.0, at, at))
+            continue
+        found, gaps = tree.query_nearest(g, return_distance=True, all_matches=False, exclusive=is_same)
+        ends = shapely.get_coordinates(shapely.shortest_line(g, other[int(found[0])]))
+        out.append((float(gaps[0]), ends[0], ends[-1]))
+    return out
+
+
+def _between_pieces(pieces_of: _Instances) -> list[tuple[float, Any, Any]]:
+    """Each piece's nearest other piece. Two pieces differ in some bit of their numbers: for each bit, the points of one side are
+    asked for their nearest neighbour on the other."""
+    points, piece = pieces_of.points, pieces_of.piece
+    assert points is not None and piece is not None
+    best = np.full(len(points), np.inf)
+    partner = np.zeros(len(points), dtype=np.int64)
+    for bit in range(max(1, int(pieces_of.n - 1).bit_length())):
+        side = (piece >> bit) & 1 == 1
+        for ask, answer in ((side, ~side), (~side, side)):
+            if not ask.any() or not answer.any():
+                continue
+            distance, at = cKDTree(points[answer]).query(points[ask])
+            mine, theirs = np.flatnonzero(ask), np.flatnonzero(answer)
+            closer = distance < best[mine]
+            best[mine[closer]], partner[mine[closer]] = distance[closer], theirs[at[closer]]
+    order = np.lexsort((best, piece))
+    first = order[np.searchsorted(piece[order], np.arange(pieces_of.n))]
+    return [(float(best[i]), points[i], points[partner[i]]) for i in first]
+
+
+def _shapes(source: _Instances) -> list[BaseGeometry]:
+    if source.shapes is not None:
+        return source.shapes
+    assert source.points is not None and source.piece is not None
+    return [shapely.MultiPoint(source.points[source.piece == i]) for i in range(source.n)]
+
+
+def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, statistic: str) -> Figure:
+    sources = [subject] if reference is None else [subject, reference]
+    for s in sources:
+        _needs_length(s)
+    plane = Plane(sources)
+    one = _instances(plane, subject)
+    other = one if reference is None else _instances(plane, reference)
+    if one.n == 0 or other.n == 0 or (reference is None and one.n < 2):
+        empty = subject.source.name if one.n == 0 else (reference or subject).source.name
+        raise ModelError(f"The layer {empty} has too few instances for a distance: "
+                         f"{one.n if one.n == 0 or reference is None else other.n}.", code="TOOL_FAILED", needs={"instances": True})
+    pairs = _edge_distances(one, other, is_same=reference is None)
+    if reference is not None and _share_pixels(subject, reference):
+        # a mask that lies on the other touches it wherever they share pixels
+        pairs = _zero_where_shared(subject, reference, pairs)
+    metres: list[float] = []
+    items: list[dict[str, JsonValue]] = []
+    for i, (gap, p, q) in enumerate(pairs):
+        a, b = plane.lonlat(float(p[0]), float(p[1])), plane.lonlat(float(q[0]), float(q[1]))
+        length = gap
+        if a is not None and b is not None and gap > 0:
+            length = float(geod_of("EPSG:4326").inv(*a, *b)[2])
+        metres.append(length)
+        items.append({"subject": i, "distance_m": length, "from_lonlat": list(a) if a else None, "to_lonlat": list(b) if b else None})
+    pick = {"minimum": min, "maximum": max, "mean": lambda x: sum(x) / len(x)}[statistic]
+    value = float(pick(metres))
+    slack = max((s.gsd_m or 0.0 for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
+    order = int(np.argmin(metres)) if statistic == "minimum" else int(np.argmax(metres)) if statistic == "maximum" else None
+    evidence: dict[str, JsonValue] = {
+        "statistic": statistic, "n_subject": one.n, "n_reference": other.n, "between": "edges", "n_distances": len(metres),
+        "min_m": min(metres), "max_m": max(metres), "mean_m": sum(metres) / len(metres), "distances_m": [*metres[:200]],
+        "pair": items[order] if order is not None else None, "interval_from": "one pixel" if slack else None,
+        "method": "geodesic between the closest points" if plane.is_geodesic else "pixels × GSD"}
+    return Figure(value, max(0.0, value - slack) if slack else None, value + slack if slack else None, None, evidence,
+                  sum(metres), len(metres), None, items)
+
+
+def _share_pixels(subject: Measured, reference: Measured) -> bool:
+    return (subject.mask is not None and reference.mask is not None and subject.grid == reference.grid
+            and bool((subject.mask & reference.mask).any()))
+
+
+def _zero_where_shared(subject: Measured, reference: Measured,
+                       pairs: list[tuple[float, Any, Any]]) -> list[tuple[float, Any, Any]]:
+    assert subject.mask is not None and reference.mask is not None
+    labels, n = pieces(subject.mask)
+    shared = set((np.unique(labels[reference.mask & subject.mask]) - 1).tolist())
+    return [(0.0, p, p) if i in shared else (gap, p, q) for i, (gap, p, q) in enumerate(pairs)] if n else pairs
+
+
+# --- relations -------------------------------------------------------------------------------------------------------------
+def _apply_relation(subject: Measured, reference: Measured, arguments: MeasureArguments) -> dict[str, JsonValue]:
+    """Keeps the subject's instances that stand in the relation; a mask becomes features of its pieces."""
+    spec = arguments.spec
+    relation = spec.relation
+    needs_metres = relation in ("within", "nearest")
+    if needs_metres:
+        _needs_length(subject)
+        _needs_length(reference)
+    if relation == "within" and spec.distance_m is None:
+        raise ModelError("The relation within needs distance_m.", code="BAD_ARGUMENT", needs={"distance_m": True})
+    if relation.endswith("_of") and not (subject.is_georeferenced and reference.is_georeferenced):
+        raise ToolAbstainedError(f"{relation.removesuffix('_of').capitalize()} is not known on a picture without CRS.",
+                                 code="NEEDS_CRS", needs={"crs": True})
+    _to_features(subject)
+    _to_features(reference)
+    assert subject.features is not None and reference.features is not None
+    if not needs_metres and not subject.is_georeferenced and not reference.is_georeferenced:
+        # topology needs no metres: any GSD will do
+        subject_gsd, reference_gsd = subject.gsd_m, reference.gsd_m
+        subject.gsd_m = reference.gsd_m = 1.0
+        plane = Plane([subject, reference])
+        subject.gsd_m, reference.gsd_m = subject_gsd, reference_gsd
+    else:
+        plane = Plane([subject, reference])
+    one = [plane.place(subject, g) for g in subject.features]
+    other = [plane.place(reference, g) for g in reference.features]
+    n_before = len(one)
+    if not other:
+        keep = [False] * n_before
+    else:
+        keep = _related(relation, one, other, spec.distance_m or 0.0, spec.nearest_k, plane)
+    subject.is_whole = subject.is_whole and all(keep)
+    subject.features = [g for g, k in zip(subject.features, keep, strict=True) if k]
+    subject.properties = [p for p, k in zip(subject.properties, keep, strict=True) if k]
+    subject.candidates = []
+    return {"relation": relation, "n_before_relation": n_before, "n_after_relation": sum(keep),
+            "n_reference": len(other), "relation_rule": _RULES[relation]}
+
+
+_RULES = {
+    "inside": "the centroid lies in a reference shape", "overlaps": "they share area", "touches": "they share outline, not area",
+    "within": "the edge distance is at most distance_m", "north_of": "the centroid lies north of the reference's centroid",
+    "south_of": "the centroid lies south of the reference's centroid", "east_of": "the centroid lies east of the reference's",
+    "west_of": "the centroid lies west of the reference's centroid",
+    "between": "the centroid lies in the hull of all references and in none of them",
+    "nearest": "the nearest_k instances by edge distance"}
+
+
+def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], distance_m: float, nearest_k: int,
+             plane: Plane) -> list[bool]:
+    union = shapely.union_all(list(other))
+    shapely.prepare(union)
+    if relation == "inside":
+        return [bool(union.covers(g.centroid)) for g in one]
+    if relation == "overlaps":
+        return [bool(union.intersects(g) and union.intersection(g).area > 0) for g in one]
+    if relation == "touches":
+        return [bool(union.intersects(g) and union.intersection(g).area == 0) for g in one]
+    if relation == "within":
+        return [bool(union.distance(g) <= distance_m) for g in one]
+    if relation == "between":
+        hull = union.convex_hull
+        return [bool(hull.contains(g.centroid) and not union.contains(g.centroid)) for g in one]
+    if relation == "nearest":
+        gaps = np.array([union.distance(g) for g in one])
+        first = set(np.argsort(gaps, kind="stable")[:nearest_k].tolist())
+        return [i in first for i in range(len(one))]
+    centre = plane.lonlat(union.centroid.x, union.centroid.y)
+    assert centre is not None
+    out = []
+    for g in one:
+        at = plane.lonlat(g.centroid.x, g.centroid.y)
+        assert at is not None
+        east = (at[0] - centre[0] + 180) % 360 - 180
+        out.append({"north_of": at[1] > centre[1], "south_of": at[1] < centre[1], "east_of": east > 0,
+                    "west_of": east < 0}[relation])
+    return out
+
+
+def _to_features(source: Measured) -> None:
+    if source.mask is not None:
+        labels, n = pieces(source.mask)
+        source.features, source.mask, source.crs = polygons_of_pieces(labels, n), None, "image"
+        source.properties = [{} for _ in source.features]
+
+
+# --- from base figures to the answer ---------------------------------------------------------------------------------------
+def _figure(ctx: ToolContext, arguments: MeasureArguments, of: str, base: Figure, subject: Measured, reference: Measured | None,
+            region: Mapping[str, Any] | None, region_crs: str, unit: str,
+            ) -> tuple[Figure, str, float | int | bool, tuple[float, float] | None]:
+    spec = arguments.spec
+
+    def bounds(scale: float) -> tuple[float, float] | None:
+        return None if base.low is None or base.high is None else (base.low / scale, base.high / scale)
+
+    if spec.metric == "count":
+        return base, "count", int(base.value), bounds(1)
+    if spec.metric == "area":
+        scale = factor(unit, AREA_M2, "area")
+        return base, "area", base.value / scale, bounds(scale)
+    if spec.metric in ("distance", "length"):
+        scale = factor(unit, LENGTH_M, spec.metric)
+        return base, spec.metric, base.value / scale, bounds(scale)
+    if spec.metric == "boolean":
+        limit = spec.comparison
+        op, number, limit_unit = (limit.op, limit.value, limit.unit) if limit else (">", 0.0, "1")
+        scale = factor("m2" if limit_unit == "1" and limit is None else limit_unit, AREA_M2, "area") if spec.of == "area" else 1.0
+        if spec.of == "count" and limit_unit != "1":
+            raise ModelError(f"A count is compared with a plain number, not with {limit_unit}.", code="BAD_ARGUMENT")
+        value = _COMPARE[op](base.value / scale, number)
+        span = bounds(scale)
+        unsure = span is not None and _COMPARE[op](span[0], number) != _COMPARE[op](span[1], number)
+        if unsure:
+            ctx.log("warning", f"The {spec.of} ({base.value / scale:g}) may lie on either side of {number:g}: its interval is "
+                               f"{span[0]:g} to {span[1]:g}." if span else "")
+        base.evidence |= {"compared": base.value / scale, "op": op, "with": number, "with_unit": limit_unit,
+                          "margin": base.value / scale - number, "interval": list(span) if span else None, "is_uncertain": unsure}
+        return base, "boolean", bool(value), None
+    if spec.metric == "density":
+        area, what = _denominator_area(subject, spec.denominator, reference, region, region_crs)
+        if area <= 0:
+            raise ModelError(f"The denominator ({what}) has no area.", code="TOOL_FAILED")
+        per = _DENSITY[unit]
+        base.denominator = area
+        base.evidence |= {"denominator_is": what, "denominator_m2": area, "of": of}
+        return base, "ratio", base.value / area * per, (
+            None if base.low is None or base.high is None else (base.low / area * per, base.high / area * per))
+    scale = factor(unit, SHARE, "a ratio")
+    denominator, what = _denominator(ctx, subject, reference, spec.denominator, of, base, region, region_crs)
+    if denominator <= 0:
+        raise ModelError(f"The denominator ({what}) is empty, so there is no ratio.", code="TOOL_FAILED")
+    base.numerator, base.denominator = base.value, denominator
+    base.evidence |= {"denominator_is": what, "of": of}
+    span = bounds(denominator * scale)
+    if span is not None and what != "reference":
+        span = (max(0.0, span[0]), min(1 / scale, span[1]))
+    return base, "ratio", base.value / denominator / scale, span
+
+
+def _denominator(ctx: ToolContext, subject: Measured, reference: Measured | None, asked: str, of: str, base: Figure,
+                 region: Mapping[str, Any] | None, region_crs: str) -> tuple[float, str]:
+    what = asked or ("reference" if reference is not None else "valid")
+    if what == "reference":
+        if reference is None:
+            raise ModelError("The ratio needs a reference layer.", code="BAD_ARGUMENT", needs={"reference": True})
+        other = _count(reference) if of == "count" else _area_or_px(ctx, reference)
+        if of == "area" and (other.evidence.get("method") == "pixels") != (base.evidence.get("method") == "pixels"):
+            raise ModelError("One layer has a GSD and the other has none; their areas have no ratio.", code="NEEDS_GSD",
+                             needs={"gsd_m": True})
+        base.evidence["reference"] = {"value": other.value, "n_px": other.n_px}
+        return other.value, "reference"
+    if base.evidence.get("method") == "pixels":
+        return float(_pixels(subject, what, region, region_crs)), what
+    area, _ = _denominator_area(subject, what, reference, region, region_crs)
+    base.evidence["denominator_px"] = _pixels(subject, what, region, region_crs) if subject.grid is not None else None
+    return area, what
+
+
+def _pixels(subject: Measured, what: str, region: Mapping[str, Any] | None, region_crs: str) -> int:
+    grid = subject.grid
+    if grid is None:
+        raise ModelError("The layer has no grid, so it has no valid pixels to divide by.", code="BAD_ARGUMENT")
+    if what == "valid":
+        if subject.valid is not None:
+            return int(subject.valid.sum())
+        what = "region" if region is not None else "scene"
+    if what == "region" and region is not None:
+        return RegionMask.of(region, region_crs, grid).n_px
+    if what == "region":
+        raise ModelError("There is no region to divide by.", code="BAD_REGION", needs={"region": True})
+    return grid.width * grid.height
+
+
+def _denominator_area(subject: Measured, asked: str, reference: Measured | None, region: Mapping[str, Any] | None,
+                      region_crs: str) -> tuple[float, str]:
+    """(m², what) of valid pixels, scene, region or reference."""
+    what = asked or ("region" if region is not None else "valid" if subject.valid is not None else "scene")
+    if what == "reference":
+        if reference is None:
+            raise ModelError("The density needs a reference layer.", code="BAD_ARGUMENT", needs={"reference": True})
+        if reference.mask is not None:
+            assert reference.grid is not None
+            return area_of_mask_m2(reference.mask, reference.grid, reference.gsd_m).area_m2, what
+        return float(sum(feature_areas_m2(reference)[0])), what
+    _needs_length(subject)
+    grid = subject.grid
+    if grid is None:
+        raise ModelError("The layer has no grid; name a reference to divide by.", code="BAD_ARGUMENT")
+    if what == "valid" and subject.valid is not None:
+        return area_of_mask_m2(subject.valid, grid, subject.gsd_m).area_m2, what
+    if what == "valid":
+        what = "region" if region is not None else "scene"
+    if what == "region":
+        if region is None:
+            raise ModelError("There is no region to divide by.", code="BAD_REGION", needs={"region": True})
+        inside = RegionMask.of(region, region_crs, grid)
+        return _windowed_area(inside, grid, subject.gsd_m), what
+    return _windowed_area(RegionMask(None, grid), grid, subject.gsd_m), what
+
+
+def _windowed_area(region: RegionMask, grid: Grid, gsd_m: float | None) -> float:
+    """Area of a region's pixels, strip by strip."""
+    left, top, width, height = region.bounds_px
+    total = 0.0
+    for r in range(top, top + height, 512):
+        window = (left, r, width, min(512, top + height - r))
+        total += area_of_mask_m2(region.mask(window), grid.window(*window), gsd_m).area_m2
+    return total
