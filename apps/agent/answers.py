@@ -15,6 +15,7 @@ from typing import Any
 from apps.agent.dates import dates_in
 from apps.agent.moves import Open, Stopped
 from apps.agent.units import ALIASES, UNIT_PATTERN, convert, dimension, number_text
+from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Answer, AnswerRecipe, Claim, Plan, Question
@@ -112,8 +113,8 @@ def _abstain_open(state: RunState, plan: Plan, stopped: Stopped) -> Answer:
     for o in causes:
         held = [state.observations[i] for i in o.observation_ids]
         for h in held:
-            needs.update(h.observation.status.needs)
-        code = code or _open_code(held, needs)
+            needs.update({k: v for k, v in h.observation.status.needs.items() if k not in ("code", "abstained")})
+        code = code or _open_code(held)
         head = f"Step {o.step} ({why.get(o.step, '').rstrip('.')})" if why.get(o.step) else f"Step {o.step}"
         sentences.append(f"{head} is open: {_open_reason(o, held)}")
         if o.state == "waiting":
@@ -150,10 +151,15 @@ def _open_reason(o: Open, held: list[ObservationState]) -> str:
     return text + others
 
 
-def _open_code(held: list[ObservationState], needs: Mapping[str, Any]) -> str:
-    for key, code in _NEEDS_CODES:
-        if key in needs:
-            return code
+def _open_code(held: list[ObservationState]) -> str:
+    """The code of the first observation that names a need, else of the stage at which all of them fell."""
+    for h in held:
+        needs = h.observation.status.needs
+        if needs.get("code") in ERROR_CODES and needs["code"] not in ("TOOL_FAILED", "BAD_ARGUMENT", "BAD_PLAN"):
+            return str(needs["code"])
+        for key, code in _NEEDS_CODES:
+            if key in needs:
+                return code
     stages = {h.decision.stage for h in held if h.decision is not None and h.verdict is None}
     if stages == {"status"}:
         return "TOOL_FAILED"
@@ -212,21 +218,7 @@ def _interval(recipe: AnswerRecipe, o: Observation, unit: str) -> tuple[float, f
     return low, high
 
 
-def _extreme(recipe: AnswerRecipe, o: Observation) -> _Finding:
-    """The lowest or highest of a series' per-date values, with its date."""
-    items = [i for i in o.result.items if isinstance(i.get("value"), int | float) and not isinstance(i.get("value"), bool)]
-    if not items or len(items) < len(o.result.items):
-        raise _NoAnswerError(f"The series of step {o.step} lacks the values of some dates.")
-    pick = min if recipe.options["reduce"] == "min" else max
-    best = pick(items, key=lambda i: float(str(i["value"])))
-    value = float(str(best["value"]))
-    shown = number_text(value, o.result.unit)
-    return _Finding(f"{_phrase(recipe, o)} is {shown}, on {best.get('date')}{_support_note(o)}", value, o.result.unit)
-
-
 def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
-    if recipe.options.get("reduce") in ("min", "max") and o.result.items:
-        return _extreme(recipe, o)
     value, unit = _number(recipe, o)
     is_count = o.result.kind == "count"
     is_signed = bool(recipe.options.get("signed"))
@@ -246,15 +238,19 @@ def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
             f", {level}interval {number_text(interval[0], unit, is_count=is_count)} to "
             f"{number_text(interval[1], unit, is_count=is_count)}"
         )
-    warnings: tuple[str, ...] = ()
-    if o.result.kind == "trend":
-        p = o.evidence.intermediate.get("p_value", o.evidence.intermediate.get("p"))
-        if isinstance(p, int | float) and not isinstance(p, bool):
-            text += f", p = {p:.3g}"
-            if p > 0.05:
-                warnings = ("The trend cannot be told from no trend at the 5 % level.",)
+    p = o.evidence.intermediate.get("p_value") or _node_value(o, "p_value")
+    if o.result.kind == "trend" and isinstance(p, int | float):
+        text += f", p = {p:.3g}"
     text += _support_note(o)
-    return _Finding(text, value, unit, interval, warnings=warnings)
+    return _Finding(text, value, unit, interval)
+
+
+def _node_value(o: Observation, key: str) -> Any:
+    """What the output node of a graph holds under ``key``, or None."""
+    nodes = o.evidence.intermediate.get("nodes")
+    output = o.arguments.get("output")
+    found = [n for n in nodes if isinstance(n, dict) and n.get("id") == output] if isinstance(nodes, list) else []
+    return found[0].get(key) if found else None
 
 
 def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:

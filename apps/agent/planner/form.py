@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from apps.agent.dates import DateSpan, dates_in
 from apps.agent.planner.lexicon import (
+    TargetEntry,
     TargetMethod,
     has_role,
     lexicon,
@@ -694,23 +695,17 @@ class _Builder:
             self._clouds(scenes, when=f.statistic == "min")
             return AnswerRecipe(kind="value", steps=(n,), options={"phrase": title})
         scenes = self._series(2)
-        reduced = f"the {f.statistic}" if f.statistic in ("min", "max") else "the mean"
-        n = self._series_step(scenes, {"statistic": f.statistic}, f"{title} of each of {len(scenes)} dates.")
+        over = f.statistic if f.statistic in ("min", "max") else "mean"
+        n = self._series_step(scenes, {"statistic": f.statistic, "over": over}, f"{title} of each of {len(scenes)} dates.")
         self.understood += (
-            f" The images are of {len(scenes)} dates: the {f.statistic} is taken of each, and {reduced} over the dates."
+            f" The images are of {len(scenes)} dates: the {f.statistic} is taken of each, and the {over} over the dates."
         )
         self._clouds(scenes, when=f.statistic == "min")
-        if f.statistic in ("min", "max"):
-            return AnswerRecipe(kind="value", steps=(n,), options={"phrase": title, "reduce": f.statistic})
-        return AnswerRecipe(
-            kind="value",
-            steps=(n,),
-            options={
-                "phrase": f"{title} of the series ({_day(scenes[0])} to {_day(scenes[-1])})"
-                if f.statistic == "mean"
-                else f"Mean over the dates of the {_lower(title)}"
-            },
-        )
+        span = f"({_day(scenes[0])} to {_day(scenes[-1])})"
+        phrase = f"{title} of the series {span}"
+        if f.statistic in ("median", "std"):
+            phrase = f"Mean over the dates of the {_lower(title)} {span}"
+        return AnswerRecipe(kind="value", steps=(n,), options={"phrase": phrase})
 
     def _series_step(self, scenes: list[SceneInfo], params: dict[str, Any], why: str, op: str = "raster.summarize.series") -> int:
         self._check_region(*scenes)
@@ -820,7 +815,6 @@ class _Builder:
             n = self._series_step(
                 scenes, {"statistic": f.statistic, "pick": f.pick}, f"{title} of each date; the {word} is picked."
             )
-            self._clouds(scenes, when=f.pick == "min")
             return AnswerRecipe(kind="date", steps=(n,), options={"phrase": f"The date with the {word} {_lower(title)}"})
         steps = tuple(self._measure(s) for s in scenes)
         word = "largest" if f.pick == "max" else "smallest"
@@ -968,7 +962,9 @@ class _Builder:
     def _label(self, target: str) -> str:
         """A target's name in the answer; of a multiple choice the option that names it, so that it is recognised."""
         entry = self.words.targets.get(target) or self.words.objects.get(target)
-        known = (*entry.words, *entry.narrower) if entry is not None else (target,)
+        known = entry.words if entry is not None else (target,)
+        if isinstance(entry, TargetEntry):
+            known = (*known, *entry.narrower)
         options = [
             text
             for text in self.question.choices.values()

@@ -64,12 +64,15 @@ class TargetEntry(Frozen):
 
 
 class ObjectEntry(Frozen):
-    """``title``: (one, many); ``prompts``: words for detectors, fused as one class."""
+    """``title``: (one, many); ``prompts``: words for detectors, fused as one class.
+
+    A narrower thing (car, truck) has its own entry with its own word alone: whether it can be told apart is for the tool to
+    say, which abstains where no model can.
+    """
 
     title: tuple[str, str]
     prompts: tuple[str, ...]
     words: tuple[str, ...]
-    narrower: tuple[str, ...] = ()
 
 
 class Lexicon(Frozen):

@@ -264,9 +264,6 @@ def read_question(question: Question) -> Reading:
         entry = words.targets.get(name)
         if entry is not None and entry.warning:
             warnings.append(entry.warning)
-        elif name in words.objects:
-            one = words.objects[name].title[1]
-            warnings.append(f"All {one} are found alike: the kind that was asked for is not told apart from other {one}.")
     if form.target == "burned" and words.targets["burned"].warning not in warnings:
         warnings.append(words.targets["burned"].warning)
     return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
@@ -372,9 +369,8 @@ def _targets(t: _Text) -> tuple[list[str], list[str]]:
     """(targets in order, those among them that were named by a narrower word)."""
     words = lexicon()
     entries = [(w, n) for n, e in words.targets.items() for w in (*e.words, *e.narrower)]
-    entries += [(w, n) for n, o in words.objects.items() for w in (*o.words, *o.narrower)]
+    entries += [(w, n) for n, o in words.objects.items() for w in o.words]
     narrow = [n for n, e in words.targets.items() for w in e.narrower if t.has(rf"(?<![\w\-]){re.escape(w)}(?![\w\-])")]
-    narrow += [n for n, o in words.objects.items() for w in o.narrower if t.has(rf"(?<![\w\-]){re.escape(w)}(?![\w\-])")]
     classes = [(m.start(), f"class {m[1]}") for m in t.take_all(r"\bclass (\d{1,5})\b")]
     named = _names(t, entries)
     return [*named, *(name for _, name in classes)], list(dict.fromkeys(n for n in narrow if n in named))
