@@ -12,6 +12,7 @@ from pathlib import Path
 from . import system
 from .console import SetupError, say
 from .paths import PYTHON, ROOT, VENV, home_path
+from .processes import die_with_parent
 
 REQUIREMENTS = ROOT / "requirements.txt"
 REQUIREMENTS_ML = ROOT / "requirements-ml.txt"
@@ -61,6 +62,7 @@ def _pip(arguments: list[str], *, log: Path) -> None:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
+                preexec_fn=die_with_parent,  # nobody else may find it still at work
             ) as process,
         ):
             assert process.stdout is not None
