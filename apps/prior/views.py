@@ -23,7 +23,7 @@ LEVELS = ("tool", "coarse", "fine")
 FEW = 20
 # The colour ramp begins here: below it a configuration is no better than a coin, whatever the shade.
 RAMP_FROM = 0.45
-EVENTS_SHOWN = 60
+EVENTS_SHOWN = 25
 
 
 def _step(r: float) -> int:

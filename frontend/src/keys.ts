@@ -241,7 +241,7 @@ function onKeydown(event: KeyboardEvent): void {
 
 function onKeyup(event: KeyboardEvent): void {
   const key = spell(event);
-  for (const binding of islands.values()) if (binding.release && binding.key === key) binding.release();
+  for (const binding of bindings()) if (binding.release && binding.key === key) binding.release();
 }
 
 export function install(): void {

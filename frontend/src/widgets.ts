@@ -35,6 +35,7 @@ function onClick(event: MouseEvent): void {
       if (panel.classList.contains("drawer")) panel.classList.toggle("is-open", willShow);
       else panel.hidden = !willShow;
       toggle.setAttribute("aria-expanded", String(willShow));
+      reachable();
     }
   }
   const copy = target.closest<HTMLElement>("[data-copy]");
@@ -86,7 +87,26 @@ function onInput(event: Event): void {
   if (output) output.textContent = `${field.value}${field.dataset.unit ? ` ${field.dataset.unit}` : ""}`;
 }
 
+/** What scrolls sideways must be reachable without a pointer. */
+function reachable(): void {
+  for (const box of document.querySelectorAll<HTMLElement>(".tbl")) {
+    const scrolls = box.scrollWidth > box.clientWidth;
+    if (!scrolls) {
+      box.removeAttribute("tabindex");
+      continue;
+    }
+    box.tabIndex = 0;
+    if (!box.hasAttribute("role")) {
+      box.setAttribute("role", "group");
+      box.setAttribute("aria-label", box.querySelector("caption")?.textContent?.trim() || "Table");
+    }
+  }
+}
+
 export function install(): void {
+  reachable();
+  for (const event of ["htmx:afterSettle", "rsure:fresh", "rsure:tab"]) document.addEventListener(event, reachable);
+  window.addEventListener("resize", reachable);
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKeydown);
   document.addEventListener("input", onInput);

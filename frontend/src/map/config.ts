@@ -106,3 +106,15 @@ export function degrees(value: number, step: number, axis: "lon" | "lat"): strin
   const sign = number === 0 ? "" : axis === "lon" ? (number < 0 ? " W" : " E") : number < 0 ? " S" : " N";
   return `${Math.abs(number).toFixed(decimals)}°${sign}`;
 }
+
+/** Rings are closed, longitudes stay as drawn: a box over 180° goes on beyond it. */
+export function geometryOf(corners: [number, number][]): GeoJSON.Polygon {
+  const ring = corners.map(([x, y]) => [round(x), round(y)]);
+  const first = ring[0];
+  if (first) ring.push([...first]);
+  return { type: "Polygon", coordinates: [ring] };
+}
+
+function round(value: number): number {
+  return Math.round(value * 1e7) / 1e7;
+}

@@ -2,22 +2,9 @@
 // Backspace takes the last corner back). The result is a GeoJSON geometry in a form field, which is
 // the twin: what is pasted there is drawn here.
 import * as L from "leaflet";
+import { geometryOf } from "./config";
 
 export type Shape = "rectangle" | "polygon";
-type Position = [number, number];
-
-/** Rings are closed, longitudes stay as drawn: a box over 180° goes on beyond it. */
-export function geometryOf(corners: Position[]): GeoJSON.Polygon {
-  const ring = corners.map(([x, y]) => [round(x), round(y)]);
-  const first = ring[0];
-  if (first) ring.push([...first]);
-  return { type: "Polygon", coordinates: [ring] };
-}
-
-function round(value: number): number {
-  return Math.round(value * 1e7) / 1e7;
-}
-
 export class Drawing {
   onState: (shape: Shape | null) => void = () => undefined;
   private field: HTMLInputElement | HTMLTextAreaElement | null = null;

@@ -40,14 +40,14 @@ export function graticule(map: L.Map): void {
         [south, k * step],
         [north, k * step],
       ]);
-      label([north, k * step], degrees(k * step, step, "lon"), "top");
+      label([north, k * step], degrees(k * step, step, "lon"), "gl-top");
     }
     for (let k = Math.ceil(south / step); k * step <= north; k += 1) {
       line([
         [k * step, bounds.getWest()],
         [k * step, bounds.getEast()],
       ]);
-      label([k * step, bounds.getWest()], degrees(k * step, step, "lat"), "left");
+      label([k * step, bounds.getWest()], degrees(k * step, step, "lat"), "gl-left");
     }
   };
   map.on("moveend resize", draw);

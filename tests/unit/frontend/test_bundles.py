@@ -38,13 +38,24 @@ def test_bundles_are_those_that_were_built() -> None:
     assert now == recorded()["bundles"]
 
 
-@pytest.mark.skipif(
+needs_node = pytest.mark.skipif(
     not (FRONTEND / "node_modules").is_dir() or shutil.which("node") is None, reason="no node_modules: `npm ci` in frontend/"
 )
+
+
+@needs_node
 def test_a_new_build_gives_the_same_bytes(tmp_path: Path) -> None:
     subprocess.run(["node", "build.mjs", str(tmp_path)], cwd=FRONTEND, check=True, capture_output=True)
     now = digests([path for path in files(tmp_path) if path.name != "digests.json"], tmp_path)
     assert now == recorded()["bundles"]
+
+
+@needs_node
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("npx", "tsc", "--noEmit"), ("npx", "vitest", "run")])
+def test_types_and_unit_tests_of_the_front_end(command: tuple[str, ...]) -> None:
+    answer = subprocess.run(command, cwd=FRONTEND, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 def test_the_lock_file_names_no_registry() -> None:
