@@ -347,7 +347,7 @@ def _store(
     held.info, held.cog_id = info.model_dump(mode="json"), cog_id
     held.findings = [f.model_dump(mode="json") for f in findings]
     held.statistics = statistics.model_dump(mode="json")
-    held.footprint = GEOSGeometry(outline.wkb, srid=4326) if outline is not None else None
+    held.footprint = GEOSGeometry(memoryview(outline.wkb), srid=4326) if outline is not None else None
     held.acquired_at, held.status, held.error = info.acquired_at, Scene.READY, None
     held.save()
     for field in ("facts", "counts", "hints", "info", "cog_id", "findings", "statistics", "footprint", "acquired_at", "status"):
