@@ -123,8 +123,9 @@ def _list(value: object) -> list[object]:
 
 
 def _score_threshold(case: Case) -> float:
-    for path in (("thresholds", "score"), ("thresholds", "score_threshold")):
-        found = case.evidence_number("source", *path)
+    for held in (case.observation.arguments_passed, case.observation.arguments):
+        method = held.get("objects_method")
+        found = number_of(method.get("score_threshold")) if isinstance(method, dict) else None
         if found is not None and 0 <= found < 1:
             return found
     return 0.25

@@ -10,7 +10,7 @@ from apps.verification.checks import (
     radiometry,
 )
 from apps.verification.checks.case import Case, Finding, LayerUnreadableError
-from apps.verification.checks.catalogue import CHECKS, Check, run_checks
+from apps.verification.checks.catalogue import CHECKS, Check, in_order, run_checks
 from apps.verification.checks.limits import Limits
 
 CHECKS.freeze()
@@ -26,6 +26,7 @@ __all__ = [
     "consistency",
     "contract",
     "geometry",
+    "in_order",
     "plausibility",
     "provenance",
     "radiometry",

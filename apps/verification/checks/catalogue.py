@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.core.evidence.decision import CheckResult, Family, Severity
+from apps.core.evidence.decision import FAMILIES, CheckResult, Family, Severity
 from apps.core.registry import Registry
 from apps.verification.checks.case import Case, Finding
 
@@ -28,6 +28,11 @@ class Check:
 
 
 CHECKS: Registry[Check] = Registry("check")
+
+
+def in_order() -> list[Check]:
+    """All checks by family, in the order of the protocol."""
+    return sorted((c for _, c in CHECKS.items()), key=lambda c: FAMILIES.index(c.family))
 
 
 def check(
@@ -66,13 +71,12 @@ def run_checks(case: Case, names: Sequence[str] | None = None) -> tuple[tuple[Ch
     """
     results: list[CheckResult] = []
     scores: dict[str, float] = {}
-    for name in names if names is not None else CHECKS:
-        one = CHECKS[name]
+    for one in in_order() if names is None else [CHECKS[n] for n in names]:
         try:
             found = one.look(case)
             softened: Severity = "warn" if found.severity == "warn" else one.severity
             result = CheckResult(
-                check=name,
+                check=one.name,
                 family=one.family,
                 severity=softened,
                 outcome=found.outcome,
@@ -85,7 +89,7 @@ def run_checks(case: Case, names: Sequence[str] | None = None) -> tuple[tuple[Ch
             scores.update(found.scores)
         except Exception as error:  # a crash of a check must not become a crash, or a pass, of the run
             result = CheckResult(
-                check=name,
+                check=one.name,
                 family=one.family,
                 severity=one.severity,
                 outcome="errored",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date
 from typing import Any
@@ -115,6 +116,9 @@ def tile_count(width: int, height: int, tile: int, overlap: float) -> int:
 @check("every_tile_processed", catches=("dropped tile",), reads=("/evidence/intermediate/tiles",))
 def every_tile_processed(case: Case) -> Finding:
     """As many tiles were processed as there are, by the tool's own count and by one made here."""
+    passes = case.evidence("intermediate", "passes")
+    if isinstance(passes, list) and passes:
+        return _passes(case, [p for p in passes if isinstance(p, dict)])
     tiles = case.evidence("intermediate", "tiles")
     done = number_of(tiles.get("done", tiles.get("processed"))) if isinstance(tiles, dict) else number_of(tiles)
     total = (
@@ -156,6 +160,33 @@ def every_tile_processed(case: Case) -> Finding:
             at=at,
         )
     return passed("Every tile was processed.", measured=done, expected=total, unit="tiles", at=at)
+
+
+def _passes(case: Case, passes: list[dict[str, Any]]) -> Finding:
+    """Tiles of each pass of a detector, against the least number that covers the image at its zoom."""
+    at = ("/evidence/intermediate/passes",)
+    if len(case.used_scenes) != 1 or case.region is not None:
+        return not_applicable("the number of tiles depends on the region")
+    g = case.used_scenes[0].grid
+    seen = 0
+    for p in passes:
+        tile, zoom = number_of(p.get("tile_px")), number_of(p.get("zoom"))
+        done = (number_of(p.get("tiles")) or 0) + (number_of(p.get("tiles_empty")) or 0)
+        if not tile or not zoom:
+            continue
+        seen += 1
+        least = tile_count(round(g.width * zoom), round(g.height * zoom), int(tile), 0.0)
+        # rounding of the zoomed size may save one row or column of tiles
+        least = min(least, tile_count(math.floor(g.width * zoom) - 1, math.floor(g.height * zoom) - 1, int(tile), 0.0))
+        if done < least:
+            return failed(
+                f"The image needs at least {least} tiles of {tile:g} pixels at zoom {zoom:g}; the others were not seen.",
+                measured=done,
+                expected=least,
+                unit="tiles",
+                at=at,
+            )
+    return passed("Every tile was processed.", measured=seen, unit="passes", at=at) if seen else not_applicable("no tiles")
 
 
 def series_items(case: Case) -> list[tuple[date, dict[str, Any]]]:

@@ -29,7 +29,7 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
-from apps.verification.checks.geometry import grid_offset, kept_boxes
+from apps.verification.checks.geometry import grid_offset
 from apps.verification.checks.radiometry import statistic_of
 from apps.verification.look import (
     OPS,
@@ -157,7 +157,7 @@ def count_equals_kept(case: Case) -> Finding:
     kept = case.evidence_number("intermediate", "kept")
     if case.kind == "count" and case.value is not None:
         figures["/result/value"] = case.value
-    refs = [r for r in [kept_boxes(case)] if r is not None]
+    refs = [r for r in case.observation.result.layers if r.kind in ("boxes", "polygons") and r.label != "candidates"]
     if case.observation.tool == "perceive" and kept is not None and case.arguments.get("mode", "objects") == "objects":
         figures["/evidence/intermediate/kept"] = kept
     if case.observation.tool == "measure" and case.kind == "count" and not _limits_the_count(case):
@@ -165,13 +165,13 @@ def count_equals_kept(case: Case) -> Finding:
         numerator = case.evidence_number("intermediate", "numerator")
         if numerator is not None:
             figures["/evidence/intermediate/numerator"] = numerator
-    for ref in refs[:1]:
-        if ref.n is not None:
-            figures["/result/layers/n"] = float(ref.n)
-        try:
-            figures["/result/layers"] = float(len(case.features(ref)))
-        except LayerUnreadableError:
-            pass
+    if refs and all(r.n is not None for r in refs):
+        figures["/result/layers/n"] = float(sum(r.n or 0 for r in refs))
+    try:
+        if refs:
+            figures["/result/layers"] = float(sum(len(case.features(r)) for r in refs))
+    except LayerUnreadableError:
+        figures.pop("/result/layers", None)
     if len(figures) < 2:
         return not_applicable("no count to compare")
     if len(set(figures.values())) > 1:
@@ -214,6 +214,7 @@ def interval_holds_value(case: Case) -> Finding:
             measured=case.value,
             expected=[low, high],
             unit=case.observation.result.unit,
+            severity="warn" if case.kind == "count" else None,
             at=("/result/interval", "/result/value"),
         )
     return passed("The interval holds the value.", measured=case.value, expected=[low, high], at=("/result/interval",))
@@ -544,7 +545,7 @@ def boolean_follows(case: Case) -> Finding:
     if isinstance(comparison, dict) and comparison.get("op") in OPS and number_of(comparison.get("value")) is not None:
         wanted = to_si(float(comparison["value"]), str(comparison.get("unit", "1")))
         truth = bool(OPS[str(comparison["op"])](figure, wanted if wanted is not None else comparison["value"]))
-        told = case.evidence_number("intermediate", "value")
+        told = case.evidence_number("intermediate", "compared")
         if told is not None:
             truth_told = bool(OPS[str(comparison["op"])](told, number_of(comparison["value"])))
             truth = truth if truth == case.observation.result.value else truth_told

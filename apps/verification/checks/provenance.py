@@ -184,16 +184,17 @@ def weights_known(case: Case) -> Finding:
     value = case.evidence("source", "weights")
     if case.observation.tool != "perceive" or value is None:
         return not_applicable("no weights")
-    named = value if isinstance(value, dict) else {"name": value}
-    if not named.get("name") or str(named.get("name")).lower() in ("unknown", "none", ""):
+    listed = value if isinstance(value, list) else [value]
+    entries = [v if isinstance(v, dict) else {"name": v} for v in listed]
+    if not entries or any(str(e.get("name") or "").lower() in ("unknown", "none", "") for e in entries):
         return inconclusive("The weights have no name.", at=("/evidence/source/weights",))
-    digest = named.get("digest") or named.get("sha256")
-    if not isinstance(digest, str) or not digest:
+    if not all(isinstance(e.get("digest") or e.get("sha256"), str) for e in entries):
         return inconclusive(
             "The weights' digest is not on record, so another run cannot be compared.",
             at=("/evidence/source/weights/digest",),
             severity="warn",
         )
+    named = entries[0]
     return passed("The weights are known.", measured=str(named.get("name"))[:80], at=("/evidence/source/weights",))
 
 

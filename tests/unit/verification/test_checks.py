@@ -1,0 +1,476 @@
+"""Every check has an example that it passes and one that it catches; the runner turns crashes into ``errored``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.core.evidence.observation import LayerRef
+from apps.core.evidence.plan import Question
+from apps.core.geo.grid import Grid
+from apps.verification.checks import CHECKS, Case, run_checks
+from apps.verification.checks.catalogue import Check
+from apps.verification.checks.document import render
+from tests.unit.tools.rasters import Bench
+from tests.unit.verification import samples as s
+from tests.unit.verification.samples import Sample
+
+Make = Callable[[], Sample]
+
+
+def asked(sample: Sample, text: str) -> Sample:
+    """The same observation for another question (its record says so too)."""
+    assert sample.question is not None
+    return sample.but({"/task/question": text}, question=sample.question.model_copy(update={"text": text}))
+
+
+def with_mask(sample: Sample, change: Callable[[Any, Any], Any], **ref_changes: Any) -> Sample:
+    """The same observation whose mask artifact was changed (its count on record follows)."""
+    at = next(k for k, r in enumerate(sample.observation.result.layers) if r.kind == "mask")
+    ref = sample.observation.result.layers[at]
+    assert ref.grid is not None
+    mask, valid = sample.bench.layers.read_mask(ref)
+    new = sample.bench.layers.put_mask(change(mask.copy(), valid), valid, ref.grid, label=ref.label, scene_id=ref.source_scene_id)
+    new = new.model_copy(update=ref_changes)
+    changes: dict[str, Any] = {f"/result/layers/{at}": new.model_dump(mode="json")}
+    if "mask_px" in sample.observation.evidence.intermediate:
+        changes |= {
+            "/evidence/intermediate/mask_px": new.n,
+            "/evidence/intermediate/kept": new.n,
+            "/evidence/intermediate/numerator": new.n,
+        }
+    return sample.but(changes)
+
+
+def shifted(mask: Any, valid: Any) -> Any:
+    return np.roll(mask, 7, axis=1)
+
+
+def layer(sample: Sample, kind: str) -> tuple[int, LayerRef]:
+    return next((k, r) for k, r in enumerate(sample.observation.result.layers) if r.kind == kind)
+
+
+def scaled_raster(sample: Sample, factor: float) -> Sample:
+    at, ref = layer(sample, "raster")
+    raster = sample.bench.layers.read_raster(ref)
+    new = sample.bench.layers.put_raster(replace(raster, data=raster.data * factor), label=ref.label, scene_id="s")
+    return sample.but({f"/result/layers/{at}": new.model_dump(mode="json")})
+
+
+def one_scene(sample: Sample, **update: Any) -> Sample:
+    """The question's first scene differs."""
+    assert sample.question is not None
+    first, *rest = sample.question.scenes
+    return sample.but(question=sample.question.model_copy(update={"scenes": (first.model_copy(update=update), *rest)}))
+
+
+def polygons(ring: list[list[float]]) -> Sample:
+    made = s.objects()
+    feature = {
+        "type": "Feature",
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+        "properties": {"class": "tree", "score": 0.9},
+    }
+    ref = made.bench.layers.put_features([feature], kind="polygons", crs="image", label="outlines", scene_id="s")
+    return made.but({"/result/layers": [ref.model_dump(mode="json")]})
+
+
+def mask_and_boxes(x: int) -> Sample:
+    made = s.objects()
+    grid = made.bench.question.scenes[0].grid
+    mask = np.zeros(grid.shape, bool)
+    mask[10:30, x : x + 20] = True
+    ref = made.bench.layers.put_mask(mask, np.ones_like(mask), grid, label="tree", scene_id="s")
+    return made.but(
+        {"/result/layers": [*(r.model_dump(mode="json") for r in made.observation.result.layers), ref.model_dump(mode="json")]}
+    )
+
+
+def utm_zone(sample: Sample, epsg: str) -> Sample:
+    at, ref = layer(sample, "mask")
+    assert ref.grid is not None
+    grid = ref.grid.model_copy(update={"crs": epsg})
+    return sample.but({f"/result/layers/{at}/grid": grid.model_dump(mode="json"), f"/result/layers/{at}/crs": epsg})
+
+
+def no_size(sample: Sample) -> Sample:
+    """The same area over a picture without CRS or GSD."""
+    assert sample.question is not None
+    made = one_scene(sample, grid=sample.question.scenes[0].grid.model_copy(update={"crs": None}))
+    return made.but({"/inputs/0/crs": None, "/inputs/0/gsd_m": None})
+
+
+def mercator(method: str) -> Sample:
+    made = s.measured("area")
+    assert made.question is not None
+    grid = Grid.model_validate({**made.question.scenes[0].grid.model_dump(), "crs": "EPSG:3857"})
+    return one_scene(made, grid=grid).but({"/evidence/source/method": method, "/inputs/0/crs": "EPSG:3857"})
+
+
+def other_history(value: float) -> Sample:
+    made = s.mean()
+    earlier = made.observation.model_copy(
+        update={"id": "earlier", "result": made.observation.result.model_copy(update={"value": value})}
+    )
+    return made.but(history=(earlier,))
+
+
+def empty_mask(sample: Sample) -> Sample:
+    return with_mask(sample, lambda m, v: np.zeros_like(m))
+
+
+def same_twice() -> Sample:
+    made = s.change()
+    assert made.question is not None
+    a, b = made.question.scenes
+    return made.but(question=made.question.model_copy(update={"scenes": (a, b.model_copy(update={"artifact": a.artifact}))}))
+
+
+def swapped() -> Sample:
+    made = s.change()
+    nodes = [dict(n) for n in made.observation.arguments["nodes"]]  # type: ignore[union-attr, arg-type]
+    for n in nodes:
+        if n["op"] == "raster.product.difference":
+            n["inputs"] = list(reversed(n["inputs"]))  # type: ignore[arg-type]
+    return made.but({"/arguments/nodes": nodes})
+
+
+def region_question(sample: Sample) -> Sample:
+    assert sample.question is not None
+    return sample.but(question=sample.question.model_copy(update={"region": s.BOX, "region_crs": "image"}))
+
+
+def nodes_with(sample: Sample, which: str, **params: Any) -> Sample:
+    nodes = [dict(n) for n in sample.observation.arguments["nodes"]]  # type: ignore[union-attr, arg-type]
+    for n in nodes:
+        if n["op"] == which:
+            n["params"] = {**n["params"], **params}  # type: ignore[dict-item]
+    return sample.but({"/arguments/nodes": nodes, "/arguments_passed/nodes": nodes})
+
+
+def fill_kept() -> Sample:
+    """The nodata value of the band stands among the valid pixels of the result."""
+    made = s.temperature()
+    raster = made.bench.layers.read_raster(layer(made, "raster")[1])
+    bands = made.bench.question.scenes[0].bands
+    return one_scene(made, bands=tuple(b.model_copy(update={"nodata": float(raster.data[0, 20, 20])}) for b in bands))
+
+
+def items(sample: Sample, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Sample:
+    return sample.but({"/result/items": change([dict(i) for i in sample.observation.result.items])})
+
+
+# check → (an observation that passes it, one that it catches, the outcome there)
+EXAMPLES: dict[str, tuple[Make, Make, str]] = {
+    "contract.evidence_present": (s.mean, lambda: s.mean().but({"/evidence/source/band_mapping": ...}), "inconclusive"),
+    "contract.unit_known": (s.area, lambda: s.area().but({"/result/unit": "morgen"}), "failed"),
+    "contract.unit_fits_kind": (s.area, lambda: s.area().but({"/result/unit": "deg2"}), "failed"),
+    "contract.value_fits_kind": (s.counted, lambda: s.counted().but({"/result/value": 15.5}), "failed"),
+    "contract.kind_as_promised": (s.mean, lambda: s.mean().but({"/result/kind": "text", "/result/value": "fine"}), "failed"),
+    "contract.kind_fits_answer_form": (s.area, lambda: s.area().but({"/task/answer_form": "date"}), "failed"),
+    "contract.unit_as_asked": (s.area, lambda: s.area().but({"/result/unit": "m"}), "failed"),
+    "contract.arguments_passed_as_asked": (
+        s.area,
+        lambda: s.area().but({"/arguments_passed/nodes/2/params/value": 0.3}),
+        "failed",
+    ),
+    "contract.index_as_asked": (s.mean, lambda: nodes_with(s.mean(), "raster.product.index", index="ndwi"), "failed"),
+    "contract.threshold_as_asked": (s.area, lambda: nodes_with(s.area(), "raster.product.threshold", value=0.3), "failed"),
+    "contract.threshold_side_as_asked": (s.area, lambda: nodes_with(s.area(), "raster.product.threshold", op="<"), "failed"),
+    "contract.statistic_as_asked": (
+        s.mean,
+        lambda: nodes_with(s.mean(), "raster.summarize.statistic", statistic="max"),
+        "failed",
+    ),
+    "contract.metric_as_asked": (s.area, lambda: s.area().but({"/result/kind": "count"}), "failed"),
+    "contract.scenes_as_asked": (
+        s.series,
+        lambda: s.series().but({"/inputs": s.series().observation.model_dump(mode="json")["inputs"][:4]}),
+        "failed",
+    ),
+    "contract.dates_as_asked": (
+        lambda: asked(s.mean(), "What is the mean NDVI on 2024-04-02?"),
+        lambda: asked(s.mean(), "What is the mean NDVI on 2023-08-15?"),
+        "failed",
+    ),
+    "contract.region_as_asked": (s.region, lambda: region_question(s.mean()), "failed"),
+    "contract.target_as_asked": (s.objects, lambda: asked(s.objects(), "How many ships are there?"), "failed"),
+    "contract.task_is_the_questions": (s.mean, lambda: s.mean().but({"/task/question": "What is the mean NDWI?"}), "failed"),
+    "geometry.boxes_in_image": (s.objects, lambda: s.objects([*s.trees(), s.box(190, 150, 260, 210)]), "failed"),
+    "geometry.no_duplicate_detections": (
+        s.objects,
+        lambda: s.objects([*s.trees(), *(s.box(6 + 45 * i, 5, 36 + 45 * i, 35) for i in range(4))]),
+        "failed",
+    ),
+    "geometry.polygons_valid": (
+        lambda: polygons([[1, 1], [9, 1], [9, 9], [1, 9], [1, 1]]),
+        lambda: polygons([[1, 1], [9, 9], [9, 1], [1, 9], [1, 1]]),
+        "failed",
+    ),
+    "geometry.layer_on_image_grid": (s.area, lambda: utm_zone(s.area(), "EPSG:32631"), "failed"),
+    "geometry.layer_has_its_size": (
+        s.area,
+        lambda: s.area().but({f"/result/layers/{layer(s.area(), 'mask')[0]}/grid/width": 79}),
+        "failed",
+    ),
+    "geometry.layers_in_one_crs": (
+        s.area,
+        lambda: s.area().but({f"/result/layers/{layer(s.area(), 'raster')[0]}/crs": "EPSG:4326"}),
+        "failed",
+    ),
+    "geometry.gsd_matches_crs": (s.area, lambda: s.area().but({"/inputs/0/gsd_m": 30.0}), "failed"),
+    "geometry.gsd_present": (lambda: s.measured("area"), lambda: no_size(s.area()), "failed"),
+    "geometry.area_method_lawful": (lambda: mercator("geodesic"), lambda: mercator("planar"), "failed"),
+    "geometry.mask_agrees_with_boxes": (lambda: mask_and_boxes(10), lambda: mask_and_boxes(25), "failed"),
+    "radiometry.fraction_in_range": (s.share, lambda: s.share().but({"/result/value": 74.5}), "failed"),
+    "radiometry.index_in_range": (s.mean, lambda: s.mean().but({"/result/value": 5303.0}), "failed"),
+    "radiometry.temperature_plausible": (s.temperature, lambda: s.temperature().but({"/result/value": 16.8}), "failed"),
+    "radiometry.reflectance_scaled": (s.nir, lambda: s.nir().but({"/result/value": 2900.0}), "failed"),
+    "radiometry.input_bands_as_scene": (s.mean, lambda: s.mean().but({"/inputs/0/bands/0/role": "swir1"}), "failed"),
+    "radiometry.band_roles_as_formula": (s.mean, lambda: s.mean().but({"/evidence/source/band_mapping/s/nir": 2}), "failed"),
+    "radiometry.no_band_twice": (s.mean, lambda: s.mean().but({"/evidence/source/band_mapping/s/nir": 3}), "failed"),
+    "radiometry.fill_not_counted": (s.mean, lambda: s.mean().but({"/evidence/intermediate/valid_px": 4800}), "failed"),
+    "radiometry.no_fill_value_in_raster": (s.temperature, fill_kept, "failed"),
+    "completeness.no_failed_node": (s.mean, lambda: s.mean().but({"/evidence/validity/node_status/i": "failed"}), "failed"),
+    "completeness.layer_complete": (s.water, lambda: s.water().but({"/evidence/validity/layer_status": "partial"}), "failed"),
+    "completeness.every_class_processed": (
+        s.water,
+        lambda: s.water().but({"/evidence/validity/class_complete": False}),
+        "failed",
+    ),
+    "completeness.every_tile_processed": (
+        s.objects,
+        lambda: s.objects().but({"/evidence/intermediate/passes/0/tiles": 3}),
+        "failed",
+    ),
+    "completeness.series_covers_scenes": (s.series, lambda: items(s.series(), lambda i: i[:3]), "failed"),
+    "completeness.series_without_hole": (s.series, lambda: items(s.series(), lambda i: [i[0], i[1], i[4]]), "failed"),
+    "completeness.enough_valid_pixels": (s.mean, lambda: s.mean().but({"/evidence/intermediate/valid_px": 0}), "failed"),
+    "completeness.valid_share_high": (s.mean, lambda: s.mean().but({"/evidence/validity/valid_share": 0.2}), "failed"),
+    "completeness.quality_mask_applied": (s.watched, lambda: s.watched(is_used=False), "failed"),
+    "completeness.quality_mask_of_date": (s.watched, lambda: s.watched("2024-05-20"), "failed"),
+    "completeness.no_failure_text": (s.caption, lambda: s.caption("Failed to call model"), "failed"),
+    "completeness.log_without_errors": (
+        s.mean,
+        lambda: s.mean().but({"/status/log": [{"at_s": 0.1, "level": "error", "message": "tile 3 was not read"}]}),
+        "failed",
+    ),
+    "completeness.partial_is_explained": (
+        lambda: s.mean().but({"/status/state": "partial", "/status/reason": "one date is missing"}),
+        lambda: s.mean().but({"/status/state": "partial", "/status/log": []}),
+        "inconclusive",
+    ),
+    "consistency.numerator_within_denominator": (
+        s.share,
+        lambda: s.share().but({"/evidence/intermediate/numerator": 9999}),
+        "failed",
+    ),
+    "consistency.ratio_recomputes": (s.share, lambda: s.share().but({"/result/value": 0.41}), "failed"),
+    "consistency.denominator_is_the_whole": (
+        s.share,
+        lambda: s.share().but({"/evidence/intermediate/denominator": 4800}),
+        "failed",
+    ),
+    "consistency.count_equals_kept": (s.counted, lambda: s.counted().but({"/result/value": 18}), "failed"),
+    "consistency.kept_within_candidates": (
+        s.objects,
+        lambda: s.objects().but({"/evidence/intermediate/candidates": 9}),
+        "failed",
+    ),
+    "consistency.interval_holds_value": (s.counted, lambda: s.counted().but({"/result/interval": [20, 30]}), "failed"),
+    "consistency.nodes_agree_with_result": (s.mean, lambda: s.mean().but({"/result/value": 0.31}), "failed"),
+    "consistency.area_recomputes": (
+        lambda: s.measured("area"),
+        lambda: s.measured("area").but({"/result/value": 4 * float(s.measured("area").observation.result.value or 0)}),
+        "failed",
+    ),
+    "consistency.share_recomputes": (
+        lambda: s.measured("ratio"),
+        lambda: s.measured("ratio").but({"/result/value": 0.5}),
+        "failed",
+    ),
+    "consistency.mask_count_on_record": (s.water, lambda: s.water().but({"/evidence/intermediate/mask_px": 12}), "failed"),
+    "consistency.statistic_recomputes": (s.mean, lambda: s.mean().but({"/result/value": 0.31}), "failed"),
+    "consistency.valid_count_recomputes": (s.mean, lambda: s.mean().but({"/evidence/intermediate/valid_px": 3000}), "failed"),
+    "consistency.boolean_follows": (
+        lambda: s.measured("boolean"),
+        lambda: s.measured("boolean").but({"/result/value": False}),
+        "failed",
+    ),
+    "consistency.series_recomputes": (s.series, lambda: s.series().but({"/result/value": 0.9}), "failed"),
+    "consistency.trend_recomputes": (s.trend, lambda: s.trend().but({"/result/value": 0.9}), "failed"),
+    "consistency.value_matches_source": (s.mean, lambda: s.mean().but({"/result/value": 0.46}), "failed"),
+    "consistency.series_matches_source": (
+        s.series,
+        lambda: items(s.series(), lambda i: [{**x, "value": i[0]["value"]} for x in i]),
+        "failed",
+    ),
+    "consistency.raster_matches_source": (s.mean, lambda: scaled_raster(s.mean(), 0.9), "failed"),
+    "consistency.mask_matches_source": (s.water, lambda: with_mask(s.water(), shifted), "failed"),
+    "consistency.distance_recomputes": (s.apart, lambda: s.apart(9.0), "failed"),
+    "consistency.agrees_with_history": (
+        lambda: other_history(float(s.mean().observation.result.value or 0)),
+        lambda: other_history(0.2),
+        "failed",
+    ),
+    "consistency.series_items_not_identical": (
+        s.series,
+        lambda: items(s.series(), lambda i: [{**x, "value": 0.5} for x in i]),
+        "failed",
+    ),
+    "consistency.estimate_in_bounds": (s.mean, lambda: s.mean().but({"/result/value": 0.999}), "failed"),
+    "plausibility.area_within_scene": (s.area, lambda: s.area().but({"/result/unit": "km2"}), "failed"),
+    "plausibility.distance_within_scene": (s.apart, lambda: s.apart(4.5, "km"), "failed"),
+    "plausibility.object_sizes": (s.objects, lambda: s.objects([s.box(5 + 8 * i, 4, 7 + 8 * i, 6) for i in range(8)]), "failed"),
+    "plausibility.sizes_of_one_kind": (
+        s.objects,
+        lambda: s.objects([*(s.box(5 + 8 * i, 4, 10 + 8 * i, 9) for i in range(8)), s.box(5, 40, 150, 150)]),
+        "failed",
+    ),
+    "plausibility.no_change_between_equals": (s.change, same_twice, "failed"),
+    "plausibility.not_degenerate": (s.water, lambda: empty_mask(s.water()), "failed"),
+    "plausibility.zero_is_a_finding": (
+        lambda: s.objects([]).but({"/result/kind": "count", "/result/value": 0, "/result/layers": []}),
+        lambda: s.share().but({"/result/value": 0.0}),
+        "failed",
+    ),
+    "plausibility.before_precedes_after": (s.change, swapped, "failed"),
+    "plausibility.objects_have_room": (s.objects, lambda: s.objects([s.box(0, 0, 199, 159 - k) for k in range(3)]), "failed"),
+    "plausibility.scores_above_threshold": (s.objects, lambda: s.objects([s.box(5, 5, 30, 30, score=0.2)]), "failed"),
+    "provenance.inputs_of_the_task": (s.mean, lambda: s.mean().but({"/inputs/0/artifact": "sha256:" + "0" * 64}), "failed"),
+    "provenance.input_facts_as_scene": (s.mean, lambda: s.mean().but({"/inputs/0/size_px": [80, 61]}), "failed"),
+    "provenance.parents_are_verified": (s.counted, lambda: s.counted().but(history=()), "failed"),
+    "provenance.layers_of_the_parents": (
+        s.counted,
+        lambda: s.counted().but({"/evidence/source/layers/0/artifact": "sha256:" + "1" * 64}),
+        "failed",
+    ),
+    "provenance.layers_at_hand": (
+        s.objects,
+        lambda: s.objects().but({"/result/layers/0/artifact": "sha256:" + "2" * 64}),
+        "failed",
+    ),
+    "provenance.weights_known": (
+        s.objects,
+        lambda: s.objects().but({"/evidence/source/weights": [{"name": "unknown"}]}),
+        "inconclusive",
+    ),
+    "provenance.model_within_its_scope": (
+        s.objects,
+        lambda: s.objects().but({"/evidence/validity/applicability": {"ok": False, "problems": ["GSD 0.1 m, made for 0.3 m"]}}),
+        "failed",
+    ),
+    "provenance.not_a_rejected_call": (
+        lambda: s.mean().but(rejected=(s.area().observation,)),
+        lambda: s.mean().but(rejected=(s.mean().observation.model_copy(update={"id": "before"}),)),
+        "failed",
+    ),
+    "provenance.tool_and_packages_named": (s.mean, lambda: s.mean().but({"/provenance/tool_version": ""}), "inconclusive"),
+}
+# partial_is_explained warns of every partial result; its good example is the one that says why.
+GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
+
+
+def look(name: str, sample: Sample) -> Any:
+    return CHECKS[name].look(sample.case())
+
+
+def test_every_check_has_both_examples() -> None:
+    assert set(EXAMPLES) == set(CHECKS)
+    assert len(CHECKS) >= 30
+    assert {c.family for _, c in CHECKS.items()} == {
+        "contract",
+        "geometry",
+        "radiometry",
+        "completeness",
+        "consistency",
+        "plausibility",
+        "provenance",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_good_example_passes(name: str) -> None:
+    found = look(name, EXAMPLES[name][0]())
+    assert found.outcome == GOOD_OUTCOME.get(name, "passed"), found.message
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_bad_example_is_caught(name: str) -> None:
+    found = look(name, EXAMPLES[name][1]())
+    assert found.outcome == EXAMPLES[name][2], found.message
+    assert found.message.endswith((".", "…"))
+    assert found.pointers
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        s.mean,
+        s.nir,
+        s.temperature,
+        s.area,
+        s.share,
+        s.region,
+        s.series,
+        s.lowest,
+        s.trend,
+        s.change,
+        s.water,
+        s.objects,
+        s.counted,
+        s.apart,
+        lambda: s.measured("area"),
+        lambda: s.measured("ratio"),
+        lambda: s.measured("boolean"),
+        s.caption,
+    ],
+)
+def test_no_check_fails_on_a_good_observation(make: Make) -> None:
+    results, _ = run_checks(make().case())
+    assert [(c.check, c.outcome, c.message) for c in results if c.outcome in ("failed", "errored")] == []
+    assert [(c.check, c.message) for c in results if c.outcome == "inconclusive"] == []
+
+
+def test_a_crash_is_errored_and_never_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(case: Case) -> Any:
+        raise ZeroDivisionError("no")
+
+    name = "contract.unit_known"
+    old = CHECKS[name]
+    monkeypatch.setitem(CHECKS._items, name, Check(old.name, old.family, old.severity, old.meaning, (), (), (), broken))
+    results, _ = run_checks(s.area().case(), [name])
+    assert results[0].outcome == "errored"
+    assert "ZeroDivisionError" in results[0].message
+
+
+def test_checks_are_pure() -> None:
+    case = s.area()
+    one, scores = run_checks(case.case())
+    other, again = run_checks(case.case())
+    assert one == other
+    assert scores == again
+
+
+def test_checks_without_layers_pixels_or_question_do_not_crash() -> None:
+    for make in (s.mean, s.area, s.series, s.water, s.objects, s.counted):
+        results, _ = run_checks(Case(make().observation))
+        assert not [c for c in results if c.outcome == "errored"]
+
+
+def test_the_document_is_current() -> None:
+    assert (Path(__file__).resolve().parents[3] / "docs" / "checks.md").read_text() == render(), (
+        "run: python -m apps.verification.checks.document > docs/checks.md"
+    )
+
+
+def test_question_without_scenes_is_no_crash() -> None:
+    bench = Bench(s.optical())
+    question = Question(text="What is the mean NDVI?", scenes=())
+    results, _ = run_checks(s.mean().but(question=question, bench=bench, has_reader=False).case())
+    assert not [c for c in results if c.outcome == "errored"]
