@@ -14,8 +14,8 @@ Made from the code by `python -m apps.verification.checks.document > docs/checks
 
 A check reads one observation, its evidence, its question, the verified history and, through read-only doors, the result's layers
 and the source's pixels. It never calls the code of a tool. Its outcome is passed, failed, inconclusive (the evidence that it
-needs is missing), not applicable, or errored (it crashed; that counts as inconclusive). A failed check that **blocks** rejects the
-observation; an inconclusive one asks for the evidence by its JSON pointer. A check that **warns** only enters the verifier's
+needs is missing), not applicable, or errored (it crashed; that counts as inconclusive). A failed check that **blocks** rejects
+the observation; an inconclusive one asks for the evidence by its JSON pointer. A check that **warns** only enters the verifier's
 probability: so it is for what good observations show too.
 """
 
