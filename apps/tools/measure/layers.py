@@ -74,7 +74,8 @@ def open_source(ctx: ToolContext, source: MeasureSource, arguments: MeasureArgum
     if source.mode == "extent":
         return _open_extent(ctx, source, region, region_crs)
     if source.layer is None:
-        raise ModelError(f"The source {source.name} ({source.mode}) names no layer of an earlier observation.", code="BAD_ARGUMENT")
+        raise ModelError(f"The source {source.name} ({source.mode}) names no layer of an earlier observation.",
+                         code="BAD_ARGUMENT")
     parent = ctx.parent(source.layer.observation)
     if parent.status.state == "failed":
         raise ModelError(f"The observation that {source.name} rests on failed: {parent.status.reason}", code="TOOL_FAILED")
@@ -296,8 +297,8 @@ def polygons_of_pieces(labels: NDArray[np.int32], n: int) -> list[BaseGeometry]:
     starts = np.argwhere(change & (padded[:, 1:] != 0))
     ends = np.argwhere(change & (padded[:, :-1] != 0))
     if len(starts) > MAX_RUNS:
-        raise ModelError(f"The mask is too ragged to be measured as shapes ({len(starts)} runs of pixels); give a region, or drop "
-                         "small pieces by min_px.", code="TOO_LARGE")
+        raise ModelError(f"The mask is too ragged to be measured as shapes ({len(starts)} runs of pixels); give a region, or "
+                         "drop small pieces by min_px.", code="TOO_LARGE")
     number = labels[starts[:, 0], starts[:, 1]]
     boxes = shapely.box(starts[:, 1], starts[:, 0], ends[:, 1], starts[:, 0] + 1)
     order = np.argsort(number, kind="stable")

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import shapely
@@ -103,7 +103,8 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     evidence = Evidence(
         source={"layers": [m.describe() for m in opened.values()], "metric": spec.metric,
                 "unit": {"output": unit, "base": _base_unit(spec.metric)},
-                "spec": {**spec.model_dump(mode="json"), "unit": unit}, "region": {"given": region is not None, "crs": region_crs}},
+                "spec": {**spec.model_dump(mode="json"), "unit": unit},
+                "region": {"given": region is not None, "crs": region_crs}},
         intermediate={"numerator": _finite(figure.numerator), "denominator": _finite(figure.denominator), "n_px": figure.n_px,
                       **figure.evidence, **notes, "items": len(figure.items)},
         validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
@@ -362,7 +363,7 @@ def _length(ctx: ToolContext, subject: Measured) -> Figure:
     if subject.mask is not None:
         from skimage.morphology import skeletonize
 
-        thin = skeletonize(subject.mask)
+        thin: NDArray[np.bool_] = cast(Any, skeletonize)(subject.mask)
         n = int(thin.sum())
         right = thin[:, :-1] & thin[:, 1:]
         down = thin[:-1] & thin[1:]
@@ -487,7 +488,8 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
     if one.n == 0 or other.n == 0 or (reference is None and one.n < 2):
         empty = subject.source.name if one.n == 0 else (reference or subject).source.name
         raise ModelError(f"The layer {empty} has too few instances for a distance: "
-                         f"{one.n if one.n == 0 or reference is None else other.n}.", code="TOOL_FAILED", needs={"instances": True})
+                         f"{one.n if one.n == 0 or reference is None else other.n}.", code="TOOL_FAILED",
+                         needs={"instances": True})
     pairs = _edge_distances(one, other, is_same=reference is None)
     if reference is not None and _share_pixels(subject, reference):
         # a mask that lies on the other touches it wherever they share pixels
@@ -500,9 +502,10 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
         if a is not None and b is not None and gap > 0:
             length = float(geod_of("EPSG:4326").inv(*a, *b)[2])
         metres.append(length)
-        items.append({"subject": i, "distance_m": length, "from_lonlat": list(a) if a else None, "to_lonlat": list(b) if b else None})
-    pick = {"minimum": min, "maximum": max, "mean": lambda x: sum(x) / len(x)}[statistic]
-    value = float(pick(metres))
+        items.append({"subject": i, "distance_m": length, "from_lonlat": list(a) if a else None,
+                      "to_lonlat": list(b) if b else None})
+    pick: dict[str, Callable[[list[float]], float]] = {"minimum": min, "maximum": max, "mean": lambda x: sum(x) / len(x)}
+    value = pick[statistic](metres)
     slack = max((s.gsd_m or 0.0 for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
     order = int(np.argmin(metres)) if statistic == "minimum" else int(np.argmax(metres)) if statistic == "maximum" else None
     evidence: dict[str, JsonValue] = {
@@ -544,16 +547,15 @@ def _apply_relation(subject: Measured, reference: Measured, arguments: MeasureAr
     _to_features(subject)
     _to_features(reference)
     assert subject.features is not None and reference.features is not None
-    if not needs_metres and not subject.is_georeferenced and not reference.is_georeferenced:
-        # topology needs no metres: any GSD will do
-        subject_gsd, reference_gsd = subject.gsd_m, reference.gsd_m
-        subject.gsd_m = reference.gsd_m = 1.0
-        plane = Plane([subject, reference])
-        subject.gsd_m, reference.gsd_m = subject_gsd, reference_gsd
+    is_topology = not needs_metres and not relation.endswith("_of")
+    plane: Plane | None = None
+    if is_topology and subject.crs == reference.crs == "image" and subject.grid == reference.grid:
+        # on one grid, pixels say it exactly and need no metres
+        one, other = list(subject.features), list(reference.features)
     else:
         plane = Plane([subject, reference])
-    one = [plane.place(subject, g) for g in subject.features]
-    other = [plane.place(reference, g) for g in reference.features]
+        one = [plane.place(subject, g) for g in subject.features]
+        other = [plane.place(reference, g) for g in reference.features]
     n_before = len(one)
     if not other:
         keep = [False] * n_before
@@ -577,15 +579,17 @@ _RULES = {
 
 
 def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], distance_m: float, nearest_k: int,
-             plane: Plane) -> list[bool]:
+             plane: Plane | None) -> list[bool]:
+    # shapes that came from different grids meet to within a millimetre at best
+    slack = 0.0 if plane is None else 1e-3
     union = shapely.union_all(list(other))
     shapely.prepare(union)
     if relation == "inside":
         return [bool(union.covers(g.centroid)) for g in one]
     if relation == "overlaps":
-        return [bool(union.intersects(g) and union.intersection(g).area > 0) for g in one]
+        return [bool(union.intersects(g) and union.intersection(g).area > slack * g.length) for g in one]
     if relation == "touches":
-        return [bool(union.intersects(g) and union.intersection(g).area == 0) for g in one]
+        return [bool(union.distance(g) <= slack and union.intersection(g).area <= slack * g.length) for g in one]
     if relation == "within":
         return [bool(union.distance(g) <= distance_m) for g in one]
     if relation == "between":
@@ -595,6 +599,7 @@ def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeo
         gaps = np.array([union.distance(g) for g in one])
         first = set(np.argsort(gaps, kind="stable")[:nearest_k].tolist())
         return [i in first for i in range(len(one))]
+    assert plane is not None
     centre = plane.lonlat(union.centroid.x, union.centroid.y)
     assert centre is not None
     out = []

@@ -49,7 +49,7 @@ class TargetDefault:
 
 DEFAULTS: dict[str, TargetDefault] = {
     "water": TargetDefault("ndwi", 0.0, "above", "McFeeters 1996: open water has NDWI above 0"),
-    "vegetation": TargetDefault("ndvi", 0.4, "above", "dense green vegetation has NDVI above 0.4 (Tucker 1979 and later practice)"),
+    "vegetation": TargetDefault("ndvi", 0.4, "above", "green vegetation has NDVI above 0.4 (Tucker 1979, later practice)"),
     "built-up": TargetDefault("ndbi", 0.0, "above", "Zha et al. 2003: built-up land has NDBI above 0"),
     "bare": TargetDefault("bsi", 0.0, "above", "Rikimaru et al. 2002: bare soil has BSI above 0"),
     "snow": TargetDefault("ndsi", 0.4, "above", "Hall et al. 1995: snow has NDSI above 0.4"),
@@ -143,8 +143,8 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
 
         return perceive_prompt(ctx, arguments, scene, target, method)
     if scene.grid.width * scene.grid.height > MASK_LIMIT_PX:
-        raise ModelError(f"{scene.name} has {scene.grid.width * scene.grid.height / 1e6:.0f} million pixels; masks are kept up to "
-                         f"{MASK_LIMIT_PX / 1e6:.0f} million. Cut the scene first.", code="TOO_LARGE")
+        raise ModelError(f"{scene.name} has {scene.grid.width * scene.grid.height / 1e6:.0f} million pixels; masks are kept up "
+                         f"to {MASK_LIMIT_PX / 1e6:.0f} million. Cut the scene first.", code="TOO_LARGE")
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     graph = ExecuteArguments(nodes=tuple(_nodes(scene, method)), output="mask", region=dict(region) if region else None,
                              region_crs=region_crs)
