@@ -23,6 +23,8 @@ from apps.core.evidence.plan import Answer, AnswerRecipe, Claim, Plan, Question
 # A numeric option is taken where it is the nearest and no farther than this share of itself; a recipe may
 # state another.
 CHOICE_TOLERANCE = 0.1
+# Comparisons of more than this many name the first two only; the claims hold them all.
+LISTED = 4
 _NEEDS_CODES = (
     ("roles", "NEEDS_BANDS"),
     ("gsd_m", "NEEDS_GSD"),
@@ -146,7 +148,9 @@ def _open_reason(o: Open, held: list[ObservationState]) -> str:
     if last.observation.status.state == "failed" and last.observation.status.reason:
         return last.observation.status.reason
     reasons = last.decision.reasons if last.decision else ()
-    text = reasons[0] if reasons else o.message
+    if last.decision is not None and last.decision.stage == "policy" and len(reasons) > 1:
+        reasons = reasons[1:]  # the first says only that the requests are used up
+    text = " ".join(reasons[:2]) or o.message
     others = f" ({len(held)} observations were tried.)" if len(held) > 1 else ""
     return text + others
 
@@ -268,13 +272,18 @@ def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) ->
     listed = "; ".join(
         f"{label}: {number_text(v, unit, is_count=is_count)}" for label, (v, _) in zip(labels, numbers, strict=True)
     )
+    if len(numbers) > LISTED:
+        order = sorted(zip(labels, numbers, strict=True), key=lambda x: x[1][0], reverse=pick is max)[:2]
+        listed = "; then ".join(f"{label}: {number_text(v, unit, is_count=is_count)}" for label, (v, _) in order)
+        listed += f"; {len(numbers)} in all"
     word = str(recipe.options.get("word", "larger" if pick is max else "smaller"))
     claims = tuple(
         _claim(state, f"{label}: {number_text(v, unit, is_count=is_count)}", [o])
         for label, (v, _), o in zip(labels, numbers, parts, strict=True)
     )
     if len(winners) > 1:
-        return _Finding(f"They are equal ({listed})", "equal", None, claims=claims)
+        who = "They" if len(winners) == len(parts) else " and ".join(labels[i] for i in winners)
+        return _Finding(f"{who} are equal ({listed})", "equal", None, claims=claims)
     at = winners[0]
     warnings = tuple(
         f"The intervals of {labels[at]} and {labels[i]} overlap; which one is {word} is not certain."
@@ -283,7 +292,7 @@ def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) ->
     )
     phrase = str(recipe.options.get("phrase", ""))
     return _Finding(
-        f"{labels[at]} is {word}{f' in {phrase}' if phrase else ''} ({listed})",
+        f"{labels[at][:1].upper()}{labels[at][1:]} is {word}{f' in {phrase}' if phrase else ''} ({listed})",
         labels[at],
         None,
         claims=claims,
@@ -477,7 +486,7 @@ def _same_date(text: str, iso: str) -> bool:
     except ValueError:
         return False
     spans = dates_in(text)
-    return len(spans) == 1 and spans[0].start <= wanted <= spans[0].end
+    return len(spans) == 1 and spans[0].covers(wanted)
 
 
 def _plain(text: str) -> str:
@@ -572,7 +581,8 @@ def _warnings(plan: Plan, under: list[ObservationState]) -> tuple[str, ...]:
         if status.state == "partial" and status.reason:
             out.append(f"Step {o.observation.step} is partial: {status.reason}")
         out.extend(line.message for line in status.log if line.level in ("warning", "error"))
-        out.extend(c.message for c in o.checks if c.severity == "warn" and c.outcome == "failed")
+        # warnings about how the call fits the question's words stand with the check, not in the answer
+        out.extend(c.message for c in o.checks if (c.severity, c.outcome) == ("warn", "failed") and c.family != "contract")
     return _unique(out)
 
 

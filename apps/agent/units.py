@@ -91,7 +91,9 @@ def number_text(value: float, unit: str = "1", *, is_count: bool = False, is_sig
     elif unit in ("1", "1/year", "1/decade") and 0.001 <= abs(value) < 100:
         digits = f"{value:.3f}"
     else:
-        decimals = min(max(3 - math.floor(math.log10(abs(value))), 0), 12)
+        # four digits that count, five from a hundred on
+        places = math.floor(math.log10(abs(value)))
+        decimals = min(max((4 if places >= 2 else 3) - places, 0), 12)
         digits = f"{value:,.{decimals}f}"
     text = sign + digits.replace("-", "−")
     shown = _SIGNS.get(unit, unit)

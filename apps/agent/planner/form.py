@@ -932,13 +932,11 @@ class _Builder:
 
     def _compare(self) -> AnswerRecipe:
         f, kind = self.form, self.measured()
-        words = {
-            "area": ("larger", "smaller"),
-            "share": ("larger", "smaller"),
-            "count": ("more", "fewer"),
-            "statistic": ("higher", "lower"),
-        }[kind]
-        word = words[0] if f.pick == "max" else words[1]
+        stem = {"area": ("larg", "small"), "share": ("larg", "small"), "count": ("great", "small"), "statistic": ("high", "low")}[
+            kind
+        ]
+        more, most = f"{stem[f.pick == 'min']}er", f"the {stem[f.pick == 'min']}est"
+        word = most if f.others else more
         options: dict[str, Any] = {"pick": f.pick, "word": word}
         if f.reference:
             names = [f.target, f.reference, *f.others]
@@ -955,6 +953,7 @@ class _Builder:
         else:
             scenes = self._compared_scenes()
             labels = _labels(scenes)
+            options["word"] = most if len(scenes) > 2 else more
             steps = tuple(self._measure(s) for s in scenes)
             options |= {"labels": labels, "phrase": _lower(str(self._phrases()["phrase"]))}
         return AnswerRecipe(kind="compare", steps=steps, unit=self._recipe_unit(), options=options)
