@@ -63,6 +63,7 @@ class LiveStack:
             "LOG_LEVEL": "INFO",
         }
         command = [sys.executable, "-m", "uvicorn", "rsure_web.asgi:application", "--port", str(port)]
+        command += ["--timeout-graceful-shutdown", "2"]
         self._web = start_child(command, env=self._env, cwd=ROOT, log=self._logs / "web.log")
         self.worker_start()
         self._wait_for(self._is_serving, "web")

@@ -154,6 +154,7 @@ class Cluster:
             "--encoding=UTF8",
             "--locale=C.UTF-8",
             "--no-instructions",
+            "--no-sync",  # the mark below is written last: a crash before it starts all over
         )
         if answer.returncode:
             raise SetupError(f"initdb failed:\n{answer.stdout[-1500:]}", status=1)
