@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -75,6 +76,12 @@ def scene_reader(info: SceneInfo) -> SceneReader:
     if scene.cog_id is None:
         raise FaultError(f"scene {info.scene_id} has no stored raster")
     return open_scene(info, blob_path(scene.cog_id))
+
+
+def scene_paths(scene_ids: Sequence[str]) -> dict[str, Path]:
+    """Local files of the scenes' COGs by id, for runs; scenes that are gone or have no pixels are left out."""
+    rows = Scene.objects.filter(pk__in=scene_ids, cog__isnull=False).values_list("pk", "cog_id")
+    return {str(key): blob_path(cog) for key, cog in rows}
 
 
 def upload_get_for_user(user: Any, upload_id: UUID | str) -> Upload:

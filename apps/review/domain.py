@@ -21,7 +21,7 @@ def value_of_information(*, p_correct: float | None, is_under_answer: bool, bloc
 
 
 def agreement(pairs: Sequence[tuple[str, str]]) -> dict[str, float | int | None]:
-    """Share of equal verdicts and Cohen's kappa (Cohen 1960) over (first, second) verdicts of two reviewers on one observation."""
+    """Share of equal verdicts and Cohen's kappa (Cohen 1960) over (first, second) verdicts of two reviewers on one object."""
     n = len(pairs)
     if n == 0:
         return {"n": 0, "observed": None, "kappa": None}

@@ -29,6 +29,9 @@ class VerdictRecord(models.Model):
         ordering = ["given_at"]
         indexes = [models.Index(fields=["observation", "-given_at"]), models.Index(fields=["author", "-given_at"])]
 
+    def __str__(self) -> str:
+        return f"{self.value} of {self.observation_id}"
+
 
 class Claim(models.Model):
     """A reviewer has an observation open; others see it as taken until the claim runs out."""
@@ -36,3 +39,6 @@ class Claim(models.Model):
     observation = models.OneToOneField("runs.ObservationRow", on_delete=models.CASCADE, related_name="claim")
     reviewer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="claims")
     until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.observation_id} until {self.until:%H:%M}"

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from apps.review import services
+from apps.runs.views import person
 
 WORDS = {"accept": "Right", "reject": "Wrong", "unsure": "Unsure"}
 
@@ -26,7 +27,7 @@ def _answer(request: HttpRequest, text: str, undo_url: str, observation_id: str)
 @require_POST
 def verdict_give(request: HttpRequest, observation_id: str) -> HttpResponse:
     record = services.verdict_give(
-        user=request.user,
+        user=person(request),
         observation_id=observation_id,
         value=request.POST.get("value", ""),
         reason=request.POST.get("reason", ""),
@@ -44,12 +45,12 @@ def verdict_give(request: HttpRequest, observation_id: str) -> HttpResponse:
 @login_required
 @require_POST
 def verdict_undo(request: HttpRequest, verdict_id: str) -> HttpResponse:
-    record = services.verdict_undo(user=request.user, verdict_id=verdict_id)
+    record = services.verdict_undo(user=person(request), verdict_id=verdict_id)
     return _answer(request, f"Undone: {WORDS[record.value]}. All is as before.", "", record.observation_id)
 
 
 @login_required
 @require_POST
 def claim_take(request: HttpRequest, observation_id: str) -> HttpResponse:
-    services.claim_take(user=request.user, observation_id=observation_id)
+    services.claim_take(user=person(request), observation_id=observation_id)
     return HttpResponse(status=204)

@@ -18,9 +18,9 @@ MAX_REGION_VERTICES = 100_000
 MAX_REGION_BYTES = 8 << 20
 
 
-def roles_from_text(text: str) -> dict[int, str]:
-    """``red=3,nir=4`` → {3: 'red', 4: 'nir'}. UserError BAD_ARGUMENT for other forms, unknown roles and doubles."""
-    roles: dict[int, str] = {}
+def roles_from_text(text: str) -> dict[str, int]:
+    """``red=3,nir=4`` → {'red': 3, 'nir': 4}. UserError BAD_ARGUMENT for other forms, unknown roles and doubles."""
+    roles: dict[str, int] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         match = re.fullmatch(r"([a-z0-9]+)\s*=\s*(\d{1,4})", part.lower())
         if match is None:
@@ -35,14 +35,14 @@ def roles_from_text(text: str) -> dict[int, str]:
                 f"Known are {', '.join(sorted(BAND_ROLES))}.",
                 "Use one of them.",
             )
-        if index < 1 or index in roles or role in roles.values():
+        if index < 1 or role in roles or index in roles.values():
             raise UserError(
                 "BAD_ARGUMENT",
                 f"“{part}” cannot be used.",
                 "Bands count from 1, and each band and role stands once.",
                 "Mend the list of roles.",
             )
-        roles[index] = role
+        roles[role] = index
     return roles
 
 

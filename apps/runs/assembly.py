@@ -18,7 +18,8 @@ from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, ToolBox
 from apps.imagery.layers import ArtifactLayerStore
-from apps.imagery.selectors import scene_reader
+from apps.imagery.readers import open_scene
+from apps.imagery.selectors import scene_paths
 from apps.prior.selectors import DatabasePrior
 from apps.runs.models import Run
 from apps.runs.recorder import DatabaseRecorder
@@ -87,17 +88,30 @@ def parts_for(run: Run) -> Parts:
     from apps.tools.toolbox import LocalToolBox
 
     question = Question.model_validate(run.question)
+    open_one = opener_of(question)
     store: LayerStore = layers(run.project_id)
     seed = run.pk.int & 0x7FFF_FFFF
     return Parts(
         planner=planner(),
-        toolbox=LocalToolBox(open_scene=scene_reader, layers=store, seed=seed, revision=revision()),
-        judge=judge_for(question, store, prior_source(), scene_reader),
+        toolbox=LocalToolBox(open_scene=open_one, layers=store, seed=seed, revision=revision()),
+        judge=judge_for(question, store, prior_source(), open_one),
         recorder=DatabaseRecorder(str(run.pk)),
         loop_policy=AgentPolicy(),
         seed=seed,
         revision=revision(),
     )
+
+
+def opener_of(question: Question) -> Callable[[SceneInfo], RasterReader]:
+    """Opens scenes of the question. Paths are looked up now: the tools' reading threads never touch the database."""
+    paths = scene_paths([s.scene_id for s in question.scenes])
+
+    def open_one(info: SceneInfo) -> RasterReader:
+        if info.scene_id not in paths:
+            raise KeyError(info.scene_id)
+        return open_scene(info, paths[info.scene_id])
+
+    return open_one
 
 
 def judge_for(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from django.db import close_old_connections
-
 from apps.core.evidence.events import Event
 from apps.core.evidence.fold import RunState, apply
 from apps.runs import selectors, services
@@ -25,5 +23,4 @@ class DatabaseRecorder:
         return self._state
 
     def is_cancelled(self) -> bool:
-        close_old_connections()
         return selectors.run_is_cancelled(self.run_id)

@@ -63,13 +63,16 @@ def test_a_question_that_is_not_understood_abstains_and_says_what_can_be_done(as
 
 @pytest.mark.parametrize("killed_at", range(1, 8))
 def test_a_run_killed_after_any_event_goes_on_and_doubles_nothing(
-        killed_at: int, analyst: User, project: Project, fish: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = services.run_start(user=analyst, project=project, text="How many hectares of water are there?", scenes=[fish],
-                               enqueue=False)
+    killed_at: int, analyst: User, project: Project, fish: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = services.run_start(
+        user=analyst, project=project, text="How many hectares of water are there?", scenes=[fish], enqueue=False
+    )
     services.run_execute_now(run_id=whole.pk)
     reference = selectors.run_state(whole.pk)
-    run = services.run_start(user=analyst, project=project, text="How many hectares of water are there?", scenes=[fish],
-                             enqueue=False)
+    run = services.run_start(
+        user=analyst, project=project, text="How many hectares of water are there?", scenes=[fish], enqueue=False
+    )
     real, seen = services.event_append, []
 
     class Killed(BaseException):
@@ -81,6 +84,7 @@ def test_a_run_killed_after_any_event_goes_on_and_doubles_nothing(
         if len(seen) == killed_at:
             raise Killed
         return seq
+
     monkeypatch.setattr(services, "event_append", dying)
     with pytest.raises(Killed):
         services.run_execute_now(run_id=run.pk)
@@ -114,7 +118,11 @@ def test_a_held_run_is_left_to_its_holder(ask: Any, analyst: User, project: Proj
 
 
 def test_bad_questions_are_refused_with_what_to_do(analyst: User, project: Project, fish: Scene) -> None:
-    for text, scenes, code in (("", [fish], "BAD_QUESTION"), ("x" * 4001, [fish], "BAD_QUESTION"), ("Mean NDVI?", [], "BAD_ARGUMENT")):
+    for text, scenes, code in (
+        ("", [fish], "BAD_QUESTION"),
+        ("x" * 4001, [fish], "BAD_QUESTION"),
+        ("Mean NDVI?", [], "BAD_ARGUMENT"),
+    ):
         with pytest.raises(UserError) as caught:
             services.run_start(user=analyst, project=project, text=text, scenes=scenes, enqueue=False)
         assert caught.value.code == code and caught.value.fix
@@ -128,9 +136,19 @@ def test_what_is_anothers_reads_as_absent(ask: Any, stranger: User, analyst: Use
     state = selectors.run_state(run.pk)
     digest = next(ref.artifact for o in state.observations.values() for ref in o.observation.result.layers)
     scene = run.scenes.get()
-    paths = [f"/runs/{run.pk}/", f"/runs/{run.pk}/rail/", f"/runs/{run.pk}/map/", f"/runs/{run.pk}/report/", f"/observations/{row.pk}/",
-             f"/observations/{row.pk}/panel/", f"/api/v1/runs/{run.pk}/", f"/api/v1/runs/{run.pk}/events/",
-             f"/tiles/scenes/{scene.pk}/10/508/342.png", f"/tiles/layers/{digest}/10/508/342.png", f"/artifacts/{digest}/"]
+    paths = [
+        f"/runs/{run.pk}/",
+        f"/runs/{run.pk}/rail/",
+        f"/runs/{run.pk}/map/",
+        f"/runs/{run.pk}/report/",
+        f"/observations/{row.pk}/",
+        f"/observations/{row.pk}/panel/",
+        f"/api/v1/runs/{run.pk}/",
+        f"/api/v1/runs/{run.pk}/events/",
+        f"/tiles/scenes/{scene.pk}/10/508/342.png",
+        f"/tiles/layers/{digest}/10/508/342.png",
+        f"/artifacts/{digest}/",
+    ]
     for user, expected in ((analyst, {200, 204}), (stranger, {404})):
         client = Client()
         client.force_login(user)
@@ -150,5 +168,6 @@ def test_the_page_and_its_fragments_are_the_same_text(ask: Any, analyst: User) -
 
         text = re.sub(r'name="csrfmiddlewaretoken" value="[^"]*"', "", text)
         return re.sub(r"\s+", " ", text)
+
     assert settled(rail).strip() in settled(page)
     assert client.get(f"/runs/{run.pk}/rail/", headers={"X-Seq": str(run.last_seq)}).status_code == 204

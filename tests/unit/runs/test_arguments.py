@@ -9,7 +9,7 @@ from apps.runs.arguments import choices_from_text, dates_from_words, region_from
 
 
 def test_roles() -> None:
-    assert roles_from_text("blue=1, green=2,red=3,NIR=4") == {1: "blue", 2: "green", 3: "red", 4: "nir"}
+    assert roles_from_text("blue=1, green=2,red=3,NIR=4") == {"blue": 1, "green": 2, "red": 3, "nir": 4}
     assert roles_from_text("") == {}
 
 

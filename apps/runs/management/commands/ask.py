@@ -66,7 +66,7 @@ class Command(BaseCommand):
             user=None, name=CLI_PROJECT, description="Questions asked by ./rsure ask."
         )
         scenes = [
-            scene_ingest_now(project=project, path=path, roles=roles, gsd_m=gsd_m, acquired_at=date)
+            scene_ingest_now(project=project, path=path, roles=roles or None, gsd_m=gsd_m, acquired_at=date)
             for path, date in zip(files, dates, strict=True)
         ]
         run = services.run_start(
