@@ -7,7 +7,7 @@ fields are refused; ``evidence`` parts are open maps with required keys, since m
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -22,7 +22,7 @@ from pydantic import (
 
 from apps.core.geo.grid import Grid
 
-PROTOCOL = "rsure.observation/1"
+PROTOCOL: Final = "rsure.observation/1"
 # Lists longer than this travel as artifacts, never inline.
 INLINE_LIMIT = 1000
 MAX_DEPTH = 12

@@ -79,7 +79,7 @@ def count(v: int, **more: Any) -> Result:
     return Result(kind="count", value=v, **more)
 
 
-# --- values --------------------------------------------------------------------------------------------------------------------
+# --- values -----------------------------------------------------------------------------------------------
 def test_the_text_is_rounded_and_the_value_exact() -> None:
     a = answer(value(options={"phrase": "Mean NDVI"}), statistic(0.5302930955641898))
     assert a.text == "Mean NDVI is 0.530 (40,574 valid pixels)."
@@ -144,11 +144,10 @@ def test_a_trend_has_its_p_value() -> None:
     assert a.unit == "1/year"
 
 
-# --- compare, difference, date, boolean --------------------------------------------------------------------------------------------
+# --- compare, difference, date, boolean -------------------------------------------------------------------
 def compare(n: int = 2, **options: Any) -> AnswerRecipe:
-    return AnswerRecipe(
-        kind="compare", steps=tuple(range(1, n + 1)), options={"labels": ["water", "bare", "snow"][:n], **options}
-    )
+    labels: Any = ["water", "bare", "snow"][:n]
+    return AnswerRecipe(kind="compare", steps=tuple(range(1, n + 1)), options={"labels": labels, **options})
 
 
 def test_the_larger_is_named_with_both_figures() -> None:
@@ -199,7 +198,7 @@ def test_yes_and_no_say_by_which_number() -> None:
     assert answer(AnswerRecipe(kind="boolean", steps=(1,)), Result(kind="boolean", value=True)).value is True
 
 
-# --- multiple choice -----------------------------------------------------------------------------------------------------------------
+# --- multiple choice --------------------------------------------------------------------------------------
 def choice(unit: str = "1", of: str = "value", **options: Any) -> AnswerRecipe:
     return AnswerRecipe(kind="choice", steps=(1,), unit=unit, options={"of": of, **options})
 
@@ -256,7 +255,7 @@ def test_texts_dates_and_yes_or_no_are_matched() -> None:
     assert answer(larger, area(3.0), area(4.0), choices={"A": "Water", "B": "Snow"}).abstained
 
 
-# --- abstentions ---------------------------------------------------------------------------------------------------------------------
+# --- abstentions ------------------------------------------------------------------------------------------
 def test_an_answer_never_rests_on_a_step_that_is_open() -> None:
     judge = ScriptedJudge(lambda o, s, n: accept() if o.step == 1 else reject("The second is wrong."))
     a = answer(compare(), area(4.0), area(3.0), judge=judge)
@@ -302,7 +301,7 @@ def test_what_waits_for_a_person_says_why_and_what_to_do() -> None:
     assert a.needs["verdict"]
 
 
-# --- warnings and methods ---------------------------------------------------------------------------------------------------------
+# --- warnings and methods ---------------------------------------------------------------------------------
 def test_warnings_of_tools_plan_and_checks_are_carried_over() -> None:
     log = (LogLine(at_s=0, level="info", message="read"), LogLine(at_s=1, level="warning", message="Fill was masked."))
 
@@ -346,7 +345,7 @@ def test_the_method_that_was_really_used_is_named() -> None:
     assert "; water by NDWI > 0." in state.answer.text
 
 
-# --- units -------------------------------------------------------------------------------------------------------------------------
+# --- units ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "unit"),
     [
