@@ -84,7 +84,8 @@ def home(request: HttpRequest) -> HttpResponse:
     scenes = list(scene_list_for_user(user)[:FOOTPRINT_LIMIT])
     runs = list(run_list_for_user(user))
     groups = _groups(sample) if sample else []
-    chosen = projects[0] if projects else sample
+    with_imagery = {scene.project_id for scene in scenes if scene.is_ready}
+    chosen = next((p for p in projects if p.pk in with_imagery), sample or next(iter(projects), None))
     return render(
         request,
         "home.html",

@@ -253,6 +253,14 @@ def words(value: Any) -> str:
     return str(value).replace("_", " ")
 
 
+def _summary(entries: Sequence[Mapping[str, Any]]) -> str:
+    """A list of records in a word: how many, and their states where they have one."""
+    states = [str(entry["status"]) for entry in entries if isinstance(entry.get("status"), str)]
+    if len(states) == len(entries):
+        return ", ".join(f"{states.count(state):,} {state}" for state in dict.fromkeys(states))
+    return f"{len(entries):,} entries"
+
+
 def _text(value: Any) -> str:
     """One evidence value as text; long sequences are cut and say so."""
     if value is None:
@@ -266,6 +274,8 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{words(name)} {_text(part)}" for name, part in value.items()) or "none"
     if isinstance(value, Sequence):
+        if value and all(isinstance(part, Mapping) for part in value):
+            return _summary(value)
         shown = ", ".join(_text(part) for part in value[:8])
         return f"{shown} … {len(value):,} in all" if len(value) > 8 else shown or "none"
     return str(value)
@@ -280,7 +290,16 @@ def as_text(value: Any) -> str:
 def evidence_rows(part: Any) -> list[dict[str, Any]]:
     """[{name, text, is_missing}] of one part of the evidence: a mapping or a pydantic model, extras included."""
     data = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part or {})
-    return [{"name": words(name), "text": _text(value), "is_missing": value is None} for name, value in data.items()]
+    return [
+        {
+            "name": words(name),
+            "text": _text(value),
+            "is_missing": value is None,
+            # records are summed up in the row and shown whole on demand
+            "whole": pretty_json(value) if isinstance(value, list) and value and isinstance(value[0], Mapping) else "",
+        }
+        for name, value in data.items()
+    ]
 
 
 @register.filter

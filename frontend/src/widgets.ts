@@ -87,6 +87,19 @@ function onInput(event: Event): void {
   if (output) output.textContent = `${field.value}${field.dataset.unit ? ` ${field.dataset.unit}` : ""}`;
 }
 
+/** The opened group of scenes is what a question is about: its boxes are checked, those of the others are not. */
+function onPick(event: Event): void {
+  const group = event.target;
+  if (!(group instanceof HTMLDetailsElement) || !group.matches(".pick") || !group.open) return;
+  for (const box of group.closest(".picker")?.querySelectorAll<HTMLInputElement>("input[type=checkbox]") ?? []) {
+    const isMine = group.contains(box);
+    if (!isMine) box.checked = false;
+    else if (!group.querySelector("input:checked")) {
+      for (const own of group.querySelectorAll<HTMLInputElement>("input[type=checkbox]")) own.checked = true;
+    }
+  }
+}
+
 /** What scrolls sideways must be reachable without a pointer. */
 function reachable(): void {
   for (const box of document.querySelectorAll<HTMLElement>(".tbl")) {
@@ -110,6 +123,7 @@ export function install(): void {
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKeydown);
   document.addEventListener("input", onInput);
+  document.addEventListener("toggle", onPick, true);
   document.addEventListener("change", (event) => {
     const field = event.target;
     if (field instanceof HTMLElement && field.matches("[data-autosubmit]")) field.closest("form")?.requestSubmit();

@@ -93,10 +93,11 @@ export function toPixel(grid: GridConfig, x: number, y: number): [number, number
   return col >= 0 && row >= 0 && col < grid.size_px[0] && row < grid.size_px[1] ? [col, row] : null;
 }
 
-/** Step of the graticule in degrees for a span of degrees: 4 to 10 lines over the map. */
-export function graticuleStep(span: number): number {
-  const steps = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
-  return steps.find((step) => span / step >= 4) ?? 0.001;
+/** Step of the graticule in degrees for a span of degrees, so that labels (about 90 px each) do not touch. */
+export function graticuleStep(span: number, widthPx = 360): number {
+  const lines = Math.min(10, Math.max(3, widthPx / 90));
+  const steps = [60, 30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
+  return steps.find((step) => span / step >= lines) ?? 0.001;
 }
 
 /** "7.5° W"; decimals follow the step. */

@@ -22,7 +22,7 @@ export function graticule(map: L.Map): void {
   const draw = (): void => {
     group.clearLayers();
     const bounds = map.getBounds();
-    const step = graticuleStep(Math.max(bounds.getEast() - bounds.getWest(), bounds.getNorth() - bounds.getSouth()));
+    const step = graticuleStep(Math.max(bounds.getEast() - bounds.getWest(), bounds.getNorth() - bounds.getSouth()), map.getSize().x);
     const [south, north] = [Math.max(-85, bounds.getSouth()), Math.min(85, bounds.getNorth())];
     const line = (points: [number, number][]): void => {
       L.polyline(points, { pane: "graticule", className: "graticule", interactive: false }).addTo(group);

@@ -61,7 +61,9 @@ export class Outlines {
       L.geoJSON(data, {
         ...common,
         interactive: true,
-        style: (feature) => path(`geo-core ${style}${(feature?.properties as Properties | null)?.is_selected ? " sel" : ""}`),
+        style: (feature) => path(
+            `geo-core ${style}${feature?.geometry.type === "Point" ? " point" : ""}${(feature?.properties as Properties | null)?.is_selected ? " sel" : ""}`,
+          ),
         pointToLayer: (_, at) => L.circleMarker(at, { radius: 6 }),
         onEachFeature: (feature, layer) => this.describe((feature.properties ?? {}) as Properties, layer),
       }),

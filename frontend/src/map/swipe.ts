@@ -29,7 +29,8 @@ export class Swipe {
     this.line.className = "swipe-line";
     home.append(this.line, this.handle);
     map.on("move zoomend resize", this.redraw);
-    this.set(true);
+    // only where the page offers the button that takes it away again
+    this.set(home.querySelector("[data-map=swipe]") !== null);
   }
 
   setLayers(left: L.GridLayer, right: L.GridLayer): void {
