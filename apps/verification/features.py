@@ -45,6 +45,20 @@ SUPPORT: dict[str, float] = {
 }
 
 
+# A measure rests on a layer that is verified already: recomputing it from that layer is as good as the layer itself.
+MEASURE_SUPPORT = 0.9
+MEASURE_CHECKS = frozenset(
+    {
+        "consistency.area_recomputes",
+        "consistency.share_recomputes",
+        "consistency.distance_recomputes",
+        "consistency.count_equals_kept",
+        "consistency.pieces_recount",
+        "consistency.boolean_recomputes",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
     """``direction``: +1 where more of it speaks for the observation. ``phrase`` holds one ``{}`` for the value."""
@@ -83,9 +97,14 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
     obs = case.observation
     out: dict[str, float] = {}
     by_name = {c.check: c for c in checks}
-    out["support"] = max(
-        (worth for name, worth in SUPPORT.items() if name in by_name and by_name[name].outcome == "passed"), default=0.0
-    )
+    good = {c.check for c in checks if c.outcome == "passed"}
+    if "layer_counted" not in scores:
+        # numbers on record that agree with each other support nothing: the layer itself was not counted
+        good.discard("consistency.count_equals_kept")
+    worth = [w for name, w in SUPPORT.items() if name in good]
+    if obs.tool == "measure" and case.parents and good & MEASURE_CHECKS:
+        worth.append(MEASURE_SUPPORT)
+    out["support"] = max(worth, default=0.0)
     asked = [c for c in checks if c.check in QUESTION_CHECKS and c.outcome in ("passed", "failed", "inconclusive")]
     if asked:
         out["question_agreement"] = sum(c.outcome == "passed" for c in asked) / len(asked)

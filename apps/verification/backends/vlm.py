@@ -51,9 +51,8 @@ class VlmAnswer(BaseModel):
 
 
 class VlmVerifier:
-    """``client`` is an OpenAI client, made on first use from ``base_url`` and ``api_key`` where it is None.
-    ``timeout_s`` bounds one attempt; a malformed answer is asked for once more with ``json_object`` in place of ``json_schema``
-    (some servers know only that).
+    """``base_url`` is the endpoint's root (…/v1). ``timeout_s`` bounds one attempt; a malformed answer is asked for once more
+    with ``json_object`` in place of ``json_schema`` (some servers know only that).
     """
 
     is_local = False
@@ -62,14 +61,12 @@ class VlmVerifier:
         self,
         model: str,
         *,
-        base_url: str = "",
+        base_url: str,
         api_key: str = "",
         timeout_s: float = 25.0,
-        client: Any = None,
         images: Callable[[Case], Sequence[bytes]] | None = None,
     ):
-        self.model, self.base_url, self.api_key, self.timeout_s = model, base_url, api_key, timeout_s
-        self._client = client
+        self.model, self.base_url, self.api_key, self.timeout_s = model, base_url.rstrip("/"), api_key, timeout_s
         self._images = images if images is not None else draw
         self.name = f"vlm/{model}"
 
@@ -106,32 +103,27 @@ class VlmVerifier:
         raise VerifierError(problem or "no answer")
 
     def _ask(self, messages: list[dict[str, Any]], response_format: dict[str, Any]) -> str:
-        client = self._open()
-        try:
-            done = client.chat.completions.create(
-                model=self.model,
-                messages=messages,
-                response_format=response_format,
-                temperature=0,
-                max_tokens=800,
-                timeout=self.timeout_s,
-            )
-            choice = done.choices[0]
-            text = choice.message.content
-        except Exception as error:
-            raise VerifierError(f"the endpoint did not answer ({type(error).__name__})") from error
-        if not text or choice.finish_reason == "length":
-            raise VerifierError("the answer is empty or cut off")
-        return str(text)
+        import httpx
 
-    def _open(self) -> Any:
-        if self._client is None:
-            try:
-                import openai
-            except ImportError as error:
-                raise VerifierError("the package openai is not installed") from error
-            self._client = openai.OpenAI(base_url=self.base_url or None, api_key=self.api_key or "none", max_retries=0)
-        return self._client
+        body = {
+            "model": self.model,
+            "messages": messages,
+            "response_format": response_format,
+            "temperature": 0,
+            "max_tokens": 800,
+        }
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        try:
+            with httpx.Client(timeout=self.timeout_s, follow_redirects=False) as client:
+                done = client.post(f"{self.base_url}/chat/completions", json=body, headers=headers)
+            done.raise_for_status()
+            choice = done.json()["choices"][0]
+            text = choice["message"]["content"]
+        except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
+            raise VerifierError(f"the endpoint did not answer ({type(error).__name__})") from error
+        if not isinstance(text, str) or not text or choice.get("finish_reason") == "length":
+            raise VerifierError("the answer is empty or cut off")
+        return text
 
 
 def _read(text: str) -> VlmAnswer:

@@ -175,6 +175,15 @@ def _passes(case: Case, passes: list[dict[str, Any]]) -> Finding:
         if not tile or not zoom:
             continue
         seen += 1
+        empty = number_of(p.get("tiles_empty")) or 0
+        if empty and (case.used_scenes[0].valid_share or 0.0) >= 0.9999:
+            return failed(
+                "Tiles came back without a valid pixel, yet all of the scene is valid.",
+                measured=empty,
+                expected=0,
+                unit="tiles",
+                at=at,
+            )
         least = tile_count(round(g.width * zoom), round(g.height * zoom), int(tile), 0.0)
         # rounding of the zoomed size may save one row or column of tiles
         least = min(least, tile_count(math.floor(g.width * zoom) - 1, math.floor(g.height * zoom) - 1, int(tile), 0.0))

@@ -178,7 +178,12 @@ def count_equals_kept(case: Case) -> Finding:
         return failed(
             "The count differs between value, record and layer.", measured=figures, expected="one number", at=tuple(figures)
         )
-    return passed("Value, record and layer give one count.", measured=next(iter(figures.values())), at=tuple(figures))
+    return passed(
+        "Value, record and layer give one count.",
+        measured=next(iter(figures.values())),
+        at=tuple(figures),
+        scores={"layer_counted": 1.0} if "/result/layers" in figures else {},
+    )
 
 
 def _limits_the_count(case: Case) -> bool:
@@ -559,6 +564,107 @@ def boolean_follows(case: Case) -> Finding:
             "The answer does not follow from the figure on record.", measured=case.observation.result.value, expected=truth, at=at
         )
     return passed("The answer follows from the figure on record.", measured=case.observation.result.value, at=at)
+
+
+@check(
+    "pieces_recount",
+    catches=("merged or duplicated detections", "stale artifact"),
+    limits=("max_layer_px",),
+    reads=("/result/value",),
+)
+def pieces_recount(case: Case) -> Finding:
+    """A count over a mask is the number of its pieces, whichever way corners are joined."""
+    ref = _measured_mask(case)
+    if case.kind != "count" or case.observation.tool != "measure" or case.value is None or ref is None or _limits_the_count(case):
+        return not_applicable("no count of a mask's pieces")
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError:
+        return not_applicable("the mask cannot be read")
+    inside = _inside(case, ref)
+    keep = mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside
+    by_corner, by_side = pieces(keep, corners=True), pieces(keep, corners=False)
+    if not by_corner <= case.value <= by_side:
+        return failed(
+            "The mask has another number of pieces.", measured=case.value, expected=[by_corner, by_side], at=("/result/value",)
+        )
+    return passed("The mask has so many pieces.", measured=case.value, expected=[by_corner, by_side], at=("/result/value",))
+
+
+def pieces(mask: NDArray[np.bool_], *, corners: bool) -> int:
+    """Connected pieces of a mask (union of runs, row by row); ``corners``: pixels that touch at a corner belong together."""
+    padded = np.pad(mask, ((0, 0), (1, 1))).astype(np.int8)
+    parents: list[int] = []
+
+    def root(a: int) -> int:
+        while parents[a] != a:
+            parents[a] = parents[parents[a]]
+            a = parents[a]
+        return a
+
+    above: list[tuple[int, int, int]] = []
+    reach = 1 if corners else 0
+    for row in padded:
+        edges = np.flatnonzero(np.diff(row))
+        runs = []
+        k = 0
+        for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            name = len(parents)
+            parents.append(name)
+            while k < len(above) and above[k][1] + reach <= start:
+                k += 1
+            at = k
+            while at < len(above) and above[at][0] < stop + reach:
+                a, b = root(name), root(above[at][2])
+                parents[max(a, b)] = min(a, b)
+                at += 1
+            runs.append((start, stop, name))
+        above = runs
+    return sum(parents[i] == i for i in range(len(parents)))
+
+
+@check("boolean_recomputes", catches=("empty layer called zero", "stale artifact"), reads=("/result/value", "/result/layers"))
+def boolean_recomputes(case: Case) -> Finding:
+    """Yes or no recomputed from the measured layer itself and the comparison asked."""
+    spec = case.arguments.get("spec")
+    if (
+        case.kind != "boolean"
+        or case.observation.tool != "measure"
+        or not isinstance(case.observation.result.value, bool)
+        or not isinstance(spec, dict)
+        or _has_relation(case)
+    ):
+        return not_applicable("no boolean over one layer")
+    figure: float | None = None
+    ref = _measured_mask(case)
+    try:
+        if ref is not None and ref.grid is not None:
+            mask, valid = case.mask(ref)
+            inside = _inside(case, ref)
+            keep = mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside
+            if spec.get("of", "count") == "area":
+                figure = area_of_mask_m2(keep, ref.grid, _gsd_of(case, ref)).area_m2
+            else:
+                figure = float(pieces(keep, corners=True))
+        else:
+            vector = _source_layer(case, ("boxes", "polygons", "points"))
+            if vector is not None and spec.get("of", "count") == "count" and not case.is_limited:
+                figure = float(len(case.features(vector)))
+    except (LayerUnreadableError, ValueError):
+        return not_applicable("the layer cannot be measured")
+    if figure is None:
+        return not_applicable("no layer to measure")
+    comparison = spec.get("comparison")
+    op, limit = ">", 0.0
+    if isinstance(comparison, dict) and comparison.get("op") in OPS and number_of(comparison.get("value")) is not None:
+        op = str(comparison["op"])
+        limit = to_si(float(comparison["value"]), str(comparison.get("unit", "1"))) or 0.0
+    truth = bool(OPS[op](figure, limit))
+    if truth != case.observation.result.value:
+        return failed(
+            "The layer gives the other answer.", measured=case.observation.result.value, expected=truth, at=("/result/value",)
+        )
+    return passed("The layer gives this answer.", measured=figure, expected=f"{op} {limit:g}", at=("/result/value",))
 
 
 # --- series -----------------------------------------------------------------------------------------------------------------

@@ -143,12 +143,12 @@ def value_fits_kind(case: Case) -> Finding:
             else failed("The text is empty; call the tool again.", measured=value, expected="a text", at=at)
         )
     if kind == "series":
-        ok = bool(case.observation.result.items)
-        return (
-            passed("The series has items.", measured=len(case.observation.result.items), at=("/result/items",))
-            if ok
-            else failed("A series without a single item.", measured=0, expected="≥ 1", at=("/result/items",))
-        )
+        n = len(case.observation.result.items)
+        if not n:
+            return failed("A series without a single item.", measured=0, expected="≥ 1", at=("/result/items",))
+        if case.observation.tool == "execute" and case.value is None:
+            return failed("The series has items but no value over them.", measured=value, expected="a number", at=at)
+        return passed("The series has items.", measured=n, at=("/result/items",))
     if kind == "layer":
         ok = bool(case.observation.result.layers)
         return (

@@ -19,7 +19,7 @@ class Limits(BaseModel):
     # geometry
     edge_px: float = Field(default=1.0, description="boxes may reach this far over the image's edge (resampling)")
     min_box_px: float = Field(default=0.5, description="shortest side of a box in pixels")
-    duplicate_iou: float = Field(default=0.7, description="two boxes of one class over this IoU are one object counted twice")
+    duplicate_iou: float = Field(default=0.5, description="two boxes of one class over this IoU are one object counted twice")
     duplicate_share: float = Field(default=0.02, description="share of boxes that may be such duplicates (crowded crowns)")
     max_pairs: int = Field(default=4_000_000, description="pairs of boxes looked at; above, neighbours only")
     # radiometry

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from apps.core.evidence.observation import InputRef, LayerRef, Observation, TaskRef
 from apps.core.evidence.plan import Plan, Question
@@ -458,6 +459,7 @@ def measured(metric: str) -> Sample:
         "area": ("area", true / 1e4, "ha", "How many hectares of water are there?"),
         "ratio": ("ratio", true / whole, "1", "What share of the area is water?"),
         "boolean": ("boolean", True, "1", "Is there any water?"),
+        "count": ("count", int(ndimage.label(mask, structure=np.ones((3, 3)))[1]), "1", "How many water bodies are there?"),
     }[metric]
     return written(
         first.bench,
@@ -468,13 +470,13 @@ def measured(metric: str) -> Sample:
         question=question,
         coarse=metric,
         task_type="area_measurement",
-        form={"area": "area", "ratio": "share", "boolean": "boolean"}[metric],
+        form={"area": "area", "ratio": "share", "boolean": "boolean", "count": "integer"}[metric],
         arguments={
             "sources": [{"name": "water", "mode": "regions", "layer": {"observation": first.observation.id, "label": "water"}}],
             "spec": {"metric": metric, "subject": "water", "unit": unit, "of": "area"},
         },
         source={"layers": [{"name": "water", "artifact": ref.artifact}], "metric": metric, "unit": unit, "method": "grid"},
-        intermediate={"numerator": true, "denominator": whole, "n_px": int(mask.sum())},
+        intermediate={"numerator": value if metric == "count" else true, "denominator": whole, "n_px": int(mask.sum())},
         validity={"layer_status": "complete", "class_complete": True},
         parents=[first.observation],
     )

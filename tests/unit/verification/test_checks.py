@@ -282,6 +282,12 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         lambda: s.objects().but({"/evidence/intermediate/candidates": 9}),
         "failed",
     ),
+    "consistency.pieces_recount": (lambda: s.measured("count"), lambda: s.measured("count").but({"/result/value": 41}), "failed"),
+    "consistency.boolean_recomputes": (
+        lambda: s.measured("boolean"),
+        lambda: s.measured("boolean").but({"/result/value": False}),
+        "failed",
+    ),
     "consistency.interval_holds_value": (s.counted, lambda: s.counted().but({"/result/interval": [20, 30]}), "failed"),
     "consistency.nodes_agree_with_result": (s.mean, lambda: s.mean().but({"/result/value": 0.31}), "failed"),
     "consistency.area_recomputes": (
@@ -428,6 +434,7 @@ def test_bad_example_is_caught(name: str) -> None:
         lambda: s.measured("area"),
         lambda: s.measured("ratio"),
         lambda: s.measured("boolean"),
+        lambda: s.measured("count"),
         s.caption,
     ],
 )
