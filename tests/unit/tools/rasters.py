@@ -171,12 +171,12 @@ class Bench:
         return self.readers[info.scene_id]
 
     def call(self, tool: str, arguments: dict[str, Any], parents: Sequence[Observation] = (), is_cancelled: Any = None,
-             ) -> Observation:
+             ) -> Any:
         return self.box.call(tool=tool, arguments=arguments, question=self.question, plan=Plan(task=TASK), step=1, attempt=0,
                              run_id="r", parents=parents, progress=lambda *a: self.done.append(a),
                              is_cancelled=is_cancelled or (lambda: False))
 
-    def execute(self, nodes: list[tuple[Any, ...]], output: str | None = None, **more: Any) -> Observation:
+    def execute(self, nodes: list[tuple[Any, ...]], output: str | None = None, **more: Any) -> Any:
         """``nodes``: (id, op, inputs, params)."""
         listed = [{"id": i, "op": op, "inputs": list(inputs), "params": params} for i, op, inputs, params in nodes]
         return self.call("execute", {"nodes": listed, "output": output or listed[-1]["id"], **more})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ NDVI = [SCENE, ("ndvi", "raster.product.index", ["s1"], {"index": "ndvi"})]
 MEAN = ("out", "raster.summarize.statistic", ["ndvi"], {"statistic": "mean"})
 
 
-def _bench(**more):
+def _bench(**more: Any) -> Bench:
     return Bench(scene(STORED, ["red", "nir"], **more))
 
 
@@ -37,14 +39,15 @@ def _bench(**more):
     ([*NDVI, ("out", "raster.summarize.statistic", ["ndvi"], {"statstic": "mean"})], "out", "statstic"),
     ([*NDVI, ("m", "raster.product.threshold", ["ndvi"], {"value": 4000})], "m", "outside it"),
     ([*NDVI, ("m", "raster.product.threshold", ["ndvi"], {"value": 0.2, "unit": "K"})], "m", "threshold is in K"),
-    ([*NDVI, ("m", "raster.product.threshold", ["ndvi"], {"value": 0.2}), ("out", "raster.summarize.area", ["m"], {"unit": "deg2"})],
+    ([*NDVI, ("m", "raster.product.threshold", ["ndvi"], {"value": 0.2}),
+      ("out", "raster.summarize.area", ["m"], {"unit": "deg2"})],
      "out", "not a unit"),
     ([SCENE, ("m", "raster.product.math", ["s1"], {"expression": "red + nir"})], "m", "range"),
     ([SCENE, ("m", "raster.product.math", ["s1"], {"expression": "eval(red)", "range": [0, 1]})], "m", "not allowed"),
     ([SCENE, ("m", "raster.product.math", ["s1"], {"expression": "red + swir1", "range": [0, 9e9]})], "m", "swir1"),
     ([("s1", "asset.scene", (), {"scene": "other"}), NDVI[1], MEAN], "out", "no scene other"),
 ])
-def test_a_wrong_graph_is_refused_with_a_sentence_before_any_pixel_is_read(nodes, output, part):
+def test_a_wrong_graph_is_refused_with_a_sentence_before_any_pixel_is_read(nodes: Any, output: Any, part: Any) -> None:
     b = _bench()
     o = b.execute(nodes, output)
     assert o.status.state == "failed"
@@ -54,23 +57,23 @@ def test_a_wrong_graph_is_refused_with_a_sentence_before_any_pixel_is_read(nodes
     assert not b.readers  # nothing was opened
 
 
-def test_missing_roles_are_asked_for():
+def test_missing_roles_are_asked_for() -> None:
     o = Bench(scene(STORED, ["unknown", "unknown"])).execute([*NDVI, MEAN])
     assert o.status.needs == {"roles": ["nir", "red"], "scene": "s", "code": "NEEDS_BANDS"}
 
 
-def test_two_bands_of_one_role_are_not_guessed_between():
+def test_two_bands_of_one_role_are_not_guessed_between() -> None:
     o = Bench(scene(np.concatenate([STORED, STORED]), ["red", "nir", "red", "green"])).execute([*NDVI, MEAN])
     assert o.status.state == "failed" and o.status.needs["code"] == "NEEDS_BANDS"
 
 
-def test_decibels_do_not_enter_a_ratio():
+def test_decibels_do_not_enter_a_ratio() -> None:
     o = Bench(scene(STORED.astype(np.float32) - 300, ["vv", "vh"], unit="dB")).execute(
         [SCENE, ("r", "raster.product.ratio", ["s1"], {"first": "vh", "second": "vv"})])
     assert "not dB" in o.status.reason
 
 
-def test_area_without_crs_or_gsd_abstains_and_asks():
+def test_area_without_crs_or_gsd_abstains_and_asks() -> None:
     nodes = [*NDVI, ("m", "raster.product.threshold", ["ndvi"], {"value": 0}), ("out", "raster.summarize.area", ["m"], {})]
     o = _bench(crs=None).execute(nodes)
     assert o.status.needs == {"gsd_m": True, "code": "NEEDS_GSD"}
@@ -88,19 +91,19 @@ def test_area_without_crs_or_gsd_abstains_and_asks():
     ({"type": "Polygon", "coordinates": [[[0.1, 0.1], [0.2, 0.1], [0.2, 0.2], [0.1, 0.1]]]}, "image", "smaller than a pixel"),
     ({"type": "Polygon", "coordinates": "here"}, "image", "cannot be read"),
 ])
-def test_a_wrong_region_is_refused(region, crs, part):
+def test_a_wrong_region_is_refused(region: Any, crs: Any, part: Any) -> None:
     b = _bench()
     o = b.execute([*NDVI, MEAN], region=region, region_crs=crs)
     assert o.status.state == "failed" and part in o.status.reason and o.status.needs["code"] == "BAD_REGION"
     assert not any(r.n_reads for r in b.readers.values())
 
 
-def test_a_map_region_on_a_picture_without_crs_asks_for_the_crs():
+def test_a_map_region_on_a_picture_without_crs_asks_for_the_crs() -> None:
     o = _bench(crs=None).execute([*NDVI, MEAN], region={"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]})
     assert o.status.needs == {"crs": True, "code": "NEEDS_CRS"}
 
 
-def test_the_questions_region_holds_where_the_arguments_name_none():
+def test_the_questions_region_holds_where_the_arguments_name_none() -> None:
     ring = [[0, 0], [5, 0], [5, 12], [0, 12], [0, 0]]
     b = Bench(scene(STORED, ["red", "nir"]), region={"type": "Polygon", "coordinates": [ring]}, region_crs="image")
     o = b.execute([*NDVI, MEAN])
@@ -108,7 +111,7 @@ def test_the_questions_region_holds_where_the_arguments_name_none():
     assert o.arguments_passed["region_crs"] == "image"
 
 
-def test_the_evidence_is_whole_and_the_arguments_are_filled_in():
+def test_the_evidence_is_whole_and_the_arguments_are_filled_in() -> None:
     o = _bench().execute([*NDVI, MEAN])
     for part, keys in REQUIRED_EVIDENCE["execute"].items():
         found = getattr(o.evidence, part)
@@ -123,7 +126,7 @@ def test_the_evidence_is_whole_and_the_arguments_are_filled_in():
     assert o.provenance.packages["numpy"] and o.provenance.revision == "test"
 
 
-def test_values_outside_the_physical_range_are_counted_and_told():
+def test_values_outside_the_physical_range_are_counted_and_told() -> None:
     stored = np.array([[[-100, 50]], [[150, 60]]], dtype=np.int16)
     o = Bench(scene(stored, ["red", "nir"])).execute([*NDVI, MEAN])
     assert node_of(o, "ndvi")["n_out_of_range"] == 1
@@ -133,10 +136,10 @@ def test_values_outside_the_physical_range_are_counted_and_told():
     assert close(kept.result.value, 10 / 110)
 
 
-def test_a_scene_that_cannot_be_read_is_a_failed_observation_without_paths_or_traceback():
+def test_a_scene_that_cannot_be_read_is_a_failed_observation_without_paths_or_traceback() -> None:
     b = _bench()
 
-    def broken(info):
+    def broken(info: Any) -> Any:
         raise OSError("/srv/secret/place/file.tif: truncated")
 
     b.box._open_scene = broken
@@ -146,14 +149,14 @@ def test_a_scene_that_cannot_be_read_is_a_failed_observation_without_paths_or_tr
     assert o.evidence.validity["failed_nodes"]
 
 
-def test_wrong_arguments_are_told_in_a_sentence():
+def test_wrong_arguments_are_told_in_a_sentence() -> None:
     o = _bench().call("execute", {"nodes": [], "output": 3})
     assert o.status.state == "failed" and o.status.needs["code"] == "BAD_ARGUMENT"
     assert "nodes" in o.status.reason and "output" in o.status.reason
     assert o.arguments == {"nodes": [], "output": 3}
 
 
-def test_a_series_forgives_a_date_that_cannot_be_read_and_is_partial():
+def test_a_series_forgives_a_date_that_cannot_be_read_and_is_partial() -> None:
     one = scene(STORED, ["red", "nir"], scene_id="a", date="2020-01-01")
     two = scene(STORED, ["red", "nir"], scene_id="b", date="2020-02-01")
     b = Bench(one, two)
@@ -169,12 +172,12 @@ def test_a_series_forgives_a_date_that_cannot_be_read_and_is_partial():
     assert o.evidence.validity["node_status"]["nb"] == "failed"
 
 
-def test_series_needs_dates():
+def test_series_needs_dates() -> None:
     o = _bench().execute([*NDVI, ("out", "raster.summarize.series", ["ndvi"], {})])
     assert o.status.needs == {"dates": ["s"], "code": "NEEDS_DATES"}
 
 
-def test_different_grids_are_not_subtracted_unasked():
+def test_different_grids_are_not_subtracted_unasked() -> None:
     one = scene(STORED, ["red", "nir"], scene_id="a")
     two = scene(STORED, ["red", "nir"], scene_id="b", origin=(600005.0, 5600000.0))
     nodes = [("sa", "asset.scene", (), {"scene": "a"}), ("sb", "asset.scene", (), {"scene": "b"}),
@@ -189,13 +192,14 @@ def test_different_grids_are_not_subtracted_unasked():
     assert o.evidence.intermediate["valid_px"] == 120
 
 
-def test_every_index_names_its_roles_range_and_reference():
+def test_every_index_names_its_roles_range_and_reference() -> None:
     for index in INDICES.values():
         assert index.roles and index.reference and index.range.low < index.range.high
         bands = {r: 0.1 + 0.05 * i for i, r in enumerate(index.roles)}
         stored = np.array(list(bands.values()))[:, None, None]
         o = Bench(scene(stored, list(bands), unit="reflectance")).execute(
-            [SCENE, ("i", "raster.product.index", ["s1"], {"index": index.name}), ("out", "raster.summarize.statistic", ["i"], {})])
+            [SCENE, ("i", "raster.product.index", ["s1"], {"index": index.name}),
+             ("out", "raster.summarize.statistic", ["i"], {})])
         assert o.status.state == "ok", (index.name, o.status.reason)
         assert index.range.low <= o.result.value <= index.range.high
 
@@ -211,14 +215,14 @@ def test_every_index_names_its_roles_range_and_reference():
     ("bsi", {"swir1": 0.3, "red": 0.2, "nir": 0.25, "blue": 0.1}, 0.15 / 0.85),
     ("wri", {"green": 0.2, "red": 0.1, "nir": 0.1, "swir1": 0.05}, 2.0),
 ])
-def test_indices_give_the_papers_figures(index, bands, wanted):
+def test_indices_give_the_papers_figures(index: Any, bands: Any, wanted: Any) -> None:
     stored = np.array(list(bands.values()))[:, None, None]
     o = Bench(scene(stored, list(bands), unit="reflectance")).execute(
         [SCENE, ("i", "raster.product.index", ["s1"], {"index": index}), ("out", "raster.summarize.statistic", ["i"], {})])
     assert o.result.value == pytest.approx(wanted, rel=1e-12)
 
 
-def test_trend_agrees_with_a_line_and_its_interval_with_scipy():
+def test_trend_agrees_with_a_line_and_its_interval_with_scipy() -> None:
     from scipy import stats
 
     days = ["2018-01-01", "2019-01-01", "2020-01-01", "2021-01-01", "2022-06-01"]
@@ -236,7 +240,7 @@ def test_trend_agrees_with_a_line_and_its_interval_with_scipy():
     assert node_of(o, "out")["p_value"] == pytest.approx(fit.pvalue)
 
 
-def test_class_areas_and_transitions():
+def test_class_areas_and_transitions() -> None:
     before = np.array([[[1, 1, 2], [2, 2, 255]]], dtype=np.uint8)
     after = np.array([[[1, 2, 2], [2, 1, 1]]], dtype=np.uint8)
     a, b = (scene(x, ["class"], scene_id=i, nodata=255) for i, x in (("a", before), ("b", after)))
@@ -249,7 +253,7 @@ def test_class_areas_and_transitions():
     assert o.result.value == pytest.approx(2 / 5)
 
 
-def test_catalogue_names_what_is_missing():
+def test_catalogue_names_what_is_missing() -> None:
     scenes = [scene(STORED, ["red", "nir"], scene_id=f"s{m}", date=f"2020-{m:02}-01", sensor="Sentinel-2") for m in (1, 2, 6)]
     o = Bench(*scenes, scene(STORED, ["red", "green"], scene_id="x", date="2020-03-01")).execute(
         [("c", "asset.catalog", (), {"start": "2020-01-01", "end": "2020-06-30", "roles": ["nir"], "revisit_days": 31})])

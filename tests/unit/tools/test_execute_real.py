@@ -32,7 +32,7 @@ def fishbourne(shared_data: Path) -> Bench:
                            {"blue": 1, "green": 2, "red": 3, "nir": 4}, fill=ZEROS))
 
 
-def test_mean_ndvi_without_the_undeclared_fill(fishbourne):
+def test_mean_ndvi_without_the_undeclared_fill(fishbourne: Any) -> None:
     o = fishbourne.execute([*index("ndvi"), ("out", "raster.summarize.statistic", ["i"], {"statistic": "mean"})])
     assert o.result.value == pytest.approx(0.5303, abs=5e-5)
     assert o.evidence.intermediate["valid_px"] == 40_574
@@ -41,7 +41,7 @@ def test_mean_ndvi_without_the_undeclared_fill(fishbourne):
     assert o.result.layers[0].kind == "raster" and o.result.layers[0].label == "ndvi"
 
 
-def test_area_of_ndvi_above_0_4_on_its_grid(fishbourne):
+def test_area_of_ndvi_above_0_4_on_its_grid(fishbourne: Any) -> None:
     o = fishbourne.execute([*index("ndvi"), ("m", "raster.product.threshold", ["i"], {"op": ">", "value": 0.4}),
                             ("out", "raster.summarize.area", ["m"], {"unit": "ha"})])
     assert o.result.value == pytest.approx(302.35, abs=1e-6)
@@ -49,7 +49,7 @@ def test_area_of_ndvi_above_0_4_on_its_grid(fishbourne):
     assert node_of(o, "out")["geodesic_m2"] / 1e4 == pytest.approx(302.47, abs=0.005)
 
 
-def test_flood_water_on_the_ellipsoid_and_its_mask_against_the_hand_label(shared_data):
+def test_flood_water_on_the_ellipsoid_and_its_mask_against_the_hand_label(shared_data: Any) -> None:
     b = Bench(from_file(shared_data / "water_flood/Spain_7370579_S2Hand.tif", {"green": 3, "red": 4, "nir": 8, "swir1": 12},
                         unit="reflectance", scale=1e-4, nodata=0))
     o = b.execute([*index("ndwi"), ("m", "raster.product.threshold", ["i"], {"op": ">", "value": 0}),
@@ -79,7 +79,7 @@ def series(scenes: list[tuple[SceneInfo, NDArray[Any]]], op: str, params: dict[s
     return [*nodes, ("out", op, [f"b{i}" for i in range(len(scenes))], params)]
 
 
-def test_modis_series(shared_data):
+def test_modis_series(shared_data: Any) -> None:
     scenes = modis(shared_data)
     o = Bench(*scenes).execute(series(scenes, "raster.summarize.series", {"statistic": "mean"}))
     assert o.result.value == pytest.approx(0.647, abs=0.001) and len(o.result.items) == 12
@@ -93,7 +93,7 @@ def test_modis_series(shared_data):
     assert any("clouds may explain" in line.message for line in lowest.status.log)
 
 
-def test_landsat_pair(shared_data):
+def test_landsat_pair(shared_data: Any) -> None:
     roles = {"blue": 1, "green": 2, "red": 3, "nir": 4, "swir1": 5, "swir2": 6}
     pair = [from_file(shared_data / f"change/landsat7_p15r32_{d}.tif", roles, scene_id=d, date=d)
             for d in ("2002-07-20", "2002-11-25")]
@@ -108,7 +108,7 @@ def test_landsat_pair(shared_data):
 
 
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:3857", "EPSG:32631"])
-def test_areas_agree_whatever_the_crs_of_the_copy(shared_data, fishbourne, crs):
+def test_areas_agree_whatever_the_crs_of_the_copy(shared_data: Any, fishbourne: Any, crs: Any) -> None:
     nodes = [*index("ndvi"), ("m", "raster.product.threshold", ["i"], {"op": ">", "value": 0.4}),
              ("out", "raster.summarize.area", ["m"], {"unit": "m2"})]
     original = node_of(fishbourne.execute(nodes), "out")["geodesic_m2"]
@@ -128,7 +128,7 @@ def test_areas_agree_whatever_the_crs_of_the_copy(shared_data, fishbourne, crs):
     assert node_of(o, "out")["method"] == "geodesic"
 
 
-def test_region_drawn_on_the_map_equals_the_same_region_in_pixels(fishbourne):
+def test_region_drawn_on_the_map_equals_the_same_region_in_pixels(fishbourne: Any) -> None:
     grid = fishbourne.question.scenes[0].grid
     ring_px = [(40.2, 30.3), (200.7, 35.1), (190.4, 150.8), (60.3, 140.9), (40.2, 30.3)]
     ring = [list(map(float, grid.lonlat(*grid.xy(*p)))) for p in ring_px]
@@ -140,7 +140,7 @@ def test_region_drawn_on_the_map_equals_the_same_region_in_pixels(fishbourne):
     assert close(a.result.value, b.result.value, 1e-4)
 
 
-def test_uncompressed_scale_counts_once_on_reflectance(shared_data):
+def test_uncompressed_scale_counts_once_on_reflectance(shared_data: Any) -> None:
     path = shared_data / "water_flood/Spain_7370579_S2Hand.tif"
     o = Bench(from_file(path, {"blue": 2, "red": 4, "nir": 8}, unit="reflectance", scale=1e-4, nodata=0)).execute(
         [*index("evi"), ("out", "raster.summarize.statistic", ["i"], {"statistic": "median"})])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pyproj import Geod
+from scipy import ndimage
 from shapely.geometry import box, mapping
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, Configuration, Evidence, Observation, Result, Status
@@ -26,7 +28,8 @@ def seen(bench: Bench, layers: Sequence[Any], state: Any = "ok", mode: str = "ob
     return Observation(
         id=f"o{len(bench.layers.kept)}", step=1, task=TASK, tool="perceive",
         configuration=Configuration(coarse=mode, fine=mode),
-        status=Status(state=state, started_at="2024-01-01T00:00:00Z", elapsed_s=0.1, reason="" if state == "ok" else "half"),
+        status=Status(state=state, started_at=datetime(2024, 1, 1, tzinfo=UTC), elapsed_s=0.1,
+                      reason="" if state == "ok" else "half"),
         result=Result(kind="layer", layers=tuple(layers)),
         evidence=Evidence(intermediate=evidence, validity={"layer_status": "complete", "class_complete": True}))
 
@@ -34,7 +37,8 @@ def seen(bench: Bench, layers: Sequence[Any], state: Any = "ok", mode: str = "ob
 def boxes(bench: Bench, rectangles: Sequence[tuple[float, float, float, float]], *, label: str = "vehicle",
           scores: Sequence[float] | None = None, weak: Sequence[float] = ()) -> Observation:
     def feature(r: tuple[float, float, float, float], p: float) -> dict[str, Any]:
-        return {"type": "Feature", "geometry": mapping(box(*r)), "properties": {"score": p, "p": p, "class": label, "target": label}}
+        return {"type": "Feature", "geometry": mapping(box(*r)),
+                "properties": {"score": p, "p": p, "class": label, "target": label}}
 
     ps = list(scores) if scores is not None else [0.9] * len(rectangles)
     put = bench.layers.put_features
@@ -50,7 +54,7 @@ def mask_of(bench: Bench, mask: NDArray[np.bool_], *, label: str = "water", vali
     return seen(bench, [ref], mode="regions")
 
 
-def measure(bench: Bench, spec: dict[str, Any], *sources: tuple[str, str, Observation], **more: Any) -> Observation:
+def measure(bench: Bench, spec: dict[str, Any], *sources: tuple[str, str, Observation], **more: Any) -> Any:
     listed = [{"name": n, "mode": m, "layer": {"observation": o.id}} for n, m, o in sources]
     return bench.call("measure", {"sources": listed, "spec": spec, **more}, parents=[o for _, _, o in sources])
 
@@ -132,7 +136,8 @@ def test_area_without_gsd_abstains_and_a_given_gsd_serves(picture: Bench) -> Non
     lake = mask_of(picture, blob((0, 0, 10, 10)))
     o = measure(picture, {"metric": "area"}, ("water", "regions", lake))
     assert o.status.state == "failed" and o.status.needs == {"gsd_m": True, "code": "NEEDS_GSD", "abstained": True}
-    o = picture.call("measure", {"sources": [{"name": "water", "mode": "regions", "layer": {"observation": lake.id}, "gsd_m": 0.5}],
+    source = {"name": "water", "mode": "regions", "layer": {"observation": lake.id}, "gsd_m": 0.5}
+    o = picture.call("measure", {"sources": [source],
                                  "spec": {"metric": "area"}}, parents=[lake])
     assert o.result.value == 25.0 and o.evidence.validity["gsd_from"] == "given"
 
@@ -225,8 +230,6 @@ def test_nearest_neighbours_within_one_layer_agree_with_brute_force(utm: Bench) 
     rng = np.random.default_rng(5)
     mask = rng.random((60, 80)) < 0.02
     o = measure(utm, {"metric": "distance", "distance_statistic": "mean"}, ("water", "regions", mask_of(utm, mask)))
-    from scipy import ndimage
-
     labels, n = ndimage.label(mask, structure=np.ones((3, 3)))
     px = [np.argwhere(labels == i + 1) for i in range(n)]
 

@@ -10,14 +10,15 @@ import pytest
 import rasterio
 from skimage.filters import threshold_otsu
 
-from apps.core.evidence.observation import REQUIRED_EVIDENCE, Observation
+from apps.core.evidence.observation import REQUIRED_EVIDENCE
 from tests.unit.tools.rasters import Bench, from_file, scene
 
 RNG = np.random.default_rng(3)
 
 
-def regions(bench: Bench, target: str = "water", **method: Any) -> Observation:
-    arguments: dict[str, Any] = {"image_paths": ["s"], "objective": target, "mode": "regions", "target_groups": {target: [target]}}
+def regions(bench: Bench, target: str = "water", **method: Any) -> Any:
+    arguments: dict[str, Any] = {"image_paths": ["s"], "objective": target, "mode": "regions",
+                                 "target_groups": {target: [target]}}
     if method:
         arguments["regions_method"] = method
     return bench.call("perceive", arguments)

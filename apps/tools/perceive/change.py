@@ -1,0 +1,325 @@
+"""perceive, mode ``change``: where two images of one place differ, after a look at how well they lie on each other.
+
+The shift between the two is estimated by phase correlation and reported first. Then the later image is brought to the earlier
+one's radiometry band by band (equal medians and median deviations), the change vector's length is taken in units of its
+noise, and pixels above a threshold are change: Otsu's, but never below NOISE_FACTOR times the noise, so that two identical dates
+give no change. With an index, the same is done to the difference of the index, and a given threshold may replace Otsu's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+from scipy import ndimage
+from skimage.registration import phase_cross_correlation
+
+from apps.core.errors import ModelError
+from apps.core.evidence.observation import Configuration, Evidence, Result
+from apps.core.geo.bands import Band
+from apps.core.geo.grid import Grid, transformer
+from apps.core.geo.raster import MaskedRaster
+from apps.core.geo.scene import SceneInfo
+from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
+from apps.tools.execute.graph import effective_region
+from apps.tools.execute.indices import INDICES
+from apps.tools.execute.operators_products import grids_agree
+from apps.tools.execute.types import Plane
+from apps.tools.perceive.regions import WEAK_SEPARABILITY, edge_px
+from apps.tools.perceive.sampling import View, view_of
+from apps.tools.region import RegionMask
+from apps.tools.thresholds import otsu
+
+# A change is told from noise at this many robust standard deviations.
+NOISE_FACTOR = 4.0
+# Above this many pixels of shift, differences along edges are no change of the ground.
+SHIFT_LIMIT_PX = 1.0
+# A shift is believed from this correlation of the edges on.
+LEAST_LIKENESS = 0.5
+# Side of the window in which the shift is estimated.
+SHIFT_WINDOW_PX = 2048
+_COMMON = ("blue", "green", "red", "nir", "nir08", "swir1", "swir2", "gray", "pan", "vv", "vh", "hh", "hv", "rededge1",
+           "rededge2", "rededge3", "ndvi", "evi", "index", "elevation", "lst")
+
+
+def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutcome:
+    """A mask of change on the earlier scene's grid. ModelError where the two cannot be laid on each other."""
+    if len(arguments.image_paths) != 2:
+        raise ModelError(f"change looks at two images, before and after; {len(arguments.image_paths)} were given.",
+                         code="BAD_ARGUMENT")
+    before, after = (ctx.scene(i) for i in arguments.image_paths)
+    method = arguments.regions_method
+    index = method.index.lower() if method is not None and method.index else ""
+    roles = _roles(before, after, index)
+    view = view_of(ctx.reader(before.scene_id), [before.bands_with_role(r)[0].index for r in roles])
+    if view.step > 1:
+        ctx.log("info", f"Compared at every {view.step:.1f}th pixel.")
+    ctx.progress(1, 4, "Reading the later image")
+    other, laid = _after_on_before(ctx, before, after, roles, view)
+    valid = view.valid & other.valid
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    if region is not None:
+        valid &= RegionMask.of(region, region_crs, view.grid, before.name).mask((0, 0, view.grid.width, view.grid.height))
+    n_valid = int(valid.sum())
+    if n_valid < 16:
+        raise ModelError("Fewer than 16 pixels are valid in both images.", code="TOOL_FAILED", needs={"valid_px": True})
+    ctx.progress(2, 4, "Estimating the shift")
+    shift, likeness = estimated_shift(view.data.mean(axis=0), other.data.mean(axis=0), view.valid & other.valid)
+    shift_length = float(np.hypot(*shift)) if shift is not None else None
+    is_registered = None if shift_length is None else shift_length <= SHIFT_LIMIT_PX
+    if shift_length is None:
+        ctx.log("warning", "Whether the images lie on each other could not be told: their edges have too little in common.")
+    elif not is_registered:
+        ctx.log("warning", f"The images lie {shift_length:.2f} pixels apart: differences along edges are not change of the "
+                           "ground.")
+    ctx.progress(3, 4, "Comparing")
+    if index:
+        magnitude, signed, figures = _index_change(before, after, index, roles, view, other, valid)
+        how = f"{index}_difference"
+    else:
+        magnitude, figures = change_vector(view.data, other.data, valid)
+        signed, how = None, "change_vector"
+    threshold, chosen, separability, histogram = _threshold(magnitude[valid], method, index)
+    side = method.side if method is not None and index else "above"
+    if signed is not None and isinstance(method.threshold if method else None, (int, float)):
+        assert method is not None
+        limit = cast(float, method.threshold)
+        mask = (signed > limit if side == "above" else signed < limit) & valid
+        threshold, chosen = limit, "given"
+    else:
+        mask = (magnitude > threshold) & valid
+    n_before = int(mask.sum())
+    min_px = max(1, method.min_px if method else 0)
+    labels, n_pieces = ndimage.label(mask, structure=np.ones((3, 3)))
+    sizes = np.bincount(labels.ravel(), minlength=n_pieces + 1)[1:]
+    if min_px > 1 and n_pieces:
+        mask &= ~np.concatenate([[False], sizes < min_px])[labels]
+        sizes = sizes[sizes >= min_px]
+    n_true = int(mask.sum())
+    if separability is not None and separability < WEAK_SEPARABILITY and chosen != "given" and n_true:
+        ctx.log("warning", f"The differences hardly part into changed and unchanged (separability {separability:.2f}; a single "
+                           "heap has 0.64): season, light and viewing angle may look like change.")
+    if n_true == 0:
+        ctx.log("info", "No change stands out of the noise: an empty finding, not a failure.")
+    if before.acquired_at and after.acquired_at and before.acquired_at > after.acquired_at:
+        ctx.log("warning", "The first image is later than the second.")
+    data = np.where(valid, magnitude if signed is None else signed, np.nan).astype(np.float32)
+    layers = (
+        ctx.layers.put_mask(mask, valid, view.grid, label="change", scene_id=before.scene_id),
+        ctx.layers.put_raster(MaskedRaster(data[None], valid[None], view.grid, (Band(index=1, role="index", unit="1"),), "1"),
+                              label="change magnitude" if signed is None else f"{index} change", scene_id=before.scene_id))
+    intermediate: dict[str, JsonValue] = {
+        "mask_px": n_true, "candidates": n_before, "kept": n_true, "valid_px": n_valid, "polygons": len(sizes),
+        "pieces_before": n_pieces, "edge_px": edge_px(mask, valid), "numerator": n_true, "denominator": n_valid,
+        "share": n_true / n_valid, "histogram": histogram, "separability": separability, "step": view.step,
+        "shift_px": [float(s) for s in shift] if shift is not None else None, "shift_length_px": shift_length,
+        "shift_m": shift_length * view.grid.gsd_m if shift_length is not None and view.grid.gsd_m else None,
+        "edge_likeness": likeness, **figures}
+    mapping = {s.scene_id: {r: s.bands_with_role(r)[0].index for r in roles} for s in (before, after)}
+    bands = [list(mapping[s.scene_id].values()) for s in (before, after)]
+    passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None,
+                                    "region_crs": region_crs}
+    ctx.progress(4, 4, "Compared")
+    return ToolOutcome(
+        configuration=Configuration(coarse="change", fine=f"change/{how}/{chosen}"), arguments_passed=passed,
+        inputs=(input_ref(before, bands[0], "before"), input_ref(after, bands[1], "after")),
+        result=Result(kind="layer", quantity="change", layers=layers),
+        evidence=Evidence(
+            source={"method": {"kind": how, "bands": list(roles), "laid_by": laid, "noise_factor": NOISE_FACTOR,
+                               "threshold_from": chosen, "min_px": min_px,
+                               "reference": "Bruzzone and Fernandez Prieto 2000, IEEE TGRS 38; Otsu 1979"},
+                    "thresholds": {"change": threshold}, "sensor": {s.scene_id: s.sensor or None for s in (before, after)},
+                    "resolution_m": view.grid.gsd_m or before.effective_gsd_m,
+                    "band_mapping": {k: {str(r): i for r, i in v.items()} for k, v in mapping.items()}},
+            intermediate=intermediate,
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": is_registered is not False,
+                      "quality_mask": None,
+                      "is_registered": is_registered, "valid_share": n_valid / valid.size, "same_grid": laid == "same grid",
+                      "dates": [s.acquired_at.isoformat() if s.acquired_at else None for s in (before, after)]}))
+
+
+def _roles(before: SceneInfo, after: SceneInfo, index: str) -> tuple[str, ...]:
+    if index:
+        if index not in INDICES:
+            raise ModelError(f"There is no index named {index!r}.", code="BAD_ARGUMENT")
+        wanted = INDICES[index].roles
+        for s in (before, after):
+            missing = [r for r in wanted if len(s.bands_with_role(r)) != 1]
+            if missing:
+                raise ModelError(f"{s.name} has no band known as {', '.join(missing)}.", code="NEEDS_BANDS",
+                                 needs={"roles": missing, "scene": s.scene_id})
+        return wanted
+    common = [r for r in _COMMON if len(before.bands_with_role(r)) == 1 and len(after.bands_with_role(r)) == 1]
+    if not common:
+        raise ModelError("The two images have no band role in common.", code="NEEDS_BANDS",
+                         needs={"roles": ["gray"], "scene": before.scene_id})
+    for r in common:
+        units = {s.bands_with_role(r)[0].unit for s in (before, after)}
+        if len(units) > 1:
+            raise ModelError(f"The band {r} has different units in the two images ({', '.join(sorted(units))}).",
+                             code="BAD_ARGUMENT")
+    return tuple(common)
+
+
+def _after_on_before(ctx: ToolContext, before: SceneInfo, after: SceneInfo, roles: tuple[str, ...],
+                     view: View) -> tuple[Plane, str]:
+    """The later image's bands (bands, rows, columns) on the view's grid, and how it was laid there."""
+    reader = ctx.reader(after.scene_id)
+    bands = [after.bands_with_role(r)[0].index for r in roles]
+    if grids_agree(before.grid, after.grid):
+        other = view_of(reader, bands)
+        return Plane(other.data, other.valid), "same grid"
+    if before.grid.crs is None or after.grid.crs is None:
+        raise ModelError(f"The images differ in size or place ({before.grid.width} × {before.grid.height} and "
+                         f"{after.grid.width} × {after.grid.height} pixels) and at least one has no CRS to lay them on each "
+                         "other.", code="NEEDS_CRS",
+                         needs={"crs": True})
+    source = view_of(reader, bands)
+    data, valid = warped(source, view.grid)
+    if not valid.any():
+        raise ModelError("The two images do not overlap.", code="BAD_REGION")
+    ctx.log("info", f"{after.name} was resampled (bilinear) onto the grid of {before.name}.")
+    return Plane(data, valid), "resampled bilinear"
+
+
+def warped(source: View, target: Grid) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Bilinear values at the target's pixel centres; masked where a neighbour is."""
+    assert source.grid.crs is not None and target.crs is not None
+    t = transformer(target.crs, source.grid.crs)
+    out = np.zeros((source.data.shape[0], *target.shape))
+    valid = np.zeros(target.shape, dtype=bool)
+    a, b, c, d, e, f = source.grid.transform
+    det = a * e - b * d
+    ta, tb, tc, td, te, tf = target.transform
+    for r0 in range(0, target.height, 256):
+        n = min(256, target.height - r0)
+        cols, rows = np.meshgrid(np.arange(target.width) + 0.5, np.arange(r0, r0 + n) + 0.5)
+        x, y = t.transform(ta * cols + tb * rows + tc, td * cols + te * rows + tf)
+        x, y = np.asarray(x) - c, np.asarray(y) - f
+        at = np.stack([(a * y - d * x) / det - 0.5, (e * x - b * y) / det - 0.5])
+        at = np.where(np.isfinite(at), at, -10)
+        weight = ndimage.map_coordinates(source.valid.astype(np.float64), at, order=1, mode="constant", cval=0.0)
+        valid[r0:r0 + n] = weight > 1 - 1e-9
+        for k in range(out.shape[0]):
+            filled = np.where(source.valid, source.data[k], 0.0)
+            out[k, r0:r0 + n] = ndimage.map_coordinates(filled, at, order=1, mode="constant", cval=0.0)
+    return out, valid
+
+
+def estimated_shift(one: NDArray[np.float64], other: NDArray[np.float64],
+                    valid: NDArray[np.bool_]) -> tuple[NDArray[np.float64] | None, float | None]:
+    """((rows, columns) by which ``other`` lies away from ``one``, correlation of their edges then), to a twentieth of a pixel, in
+    a central window.
+
+    The shift is None where the two have too little in common to tell. Guizar-Sicairos et al. 2008, Optics Letters 33.
+    """
+    h, w = one.shape
+    r0, c0 = max(0, (h - SHIFT_WINDOW_PX) // 2), max(0, (w - SHIFT_WINDOW_PX) // 2)
+    at = (slice(r0, r0 + SHIFT_WINDOW_PX), slice(c0, c0 + SHIFT_WINDOW_PX))
+    a, b, v = one[at], other[at], valid[at]
+    if v.sum() < 256 or min(v.shape) < 16:
+        return None, None
+    # gradients match although brightness changed; the window function keeps the frame's edges out
+    frame = np.outer(np.hanning(v.shape[0]), np.hanning(v.shape[1]))
+    eroded = ndimage.binary_erosion(v, iterations=2)
+
+    def edges(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        filled = np.where(v, x, np.median(x[v]))
+        return np.asarray(np.hypot(ndimage.sobel(filled, 0), ndimage.sobel(filled, 1)) * eroded)
+
+    ea, eb = edges(a), edges(b)
+    if ea.std() == 0 or eb.std() == 0:
+        return None, None
+    shift, _, _ = cast(Any, phase_cross_correlation)(ea * frame, eb * frame, upsample_factor=20, normalization=None)
+    moved = ndimage.shift(eb, shift, order=1)
+    likeness = float(np.corrcoef(ea[eroded], moved[eroded])[0, 1])
+    # a shift is believed where the moved image is like the other one, and clearly more so than the unmoved
+    as_it_lies = float(np.corrcoef(ea[eroded], eb[eroded])[0, 1])
+    if likeness < LEAST_LIKENESS:
+        return None, max(likeness, as_it_lies)
+    if likeness < as_it_lies + 0.02:
+        return np.zeros(2), as_it_lies
+    return -np.asarray(shift, dtype=np.float64), likeness
+
+
+def change_vector(one: NDArray[np.float64], other: NDArray[np.float64],
+                  valid: NDArray[np.bool_]) -> tuple[NDArray[np.float64], dict[str, JsonValue]]:
+    """(length of the change vector in units of noise, evidence). The later image is brought to the earlier one's radiometry band
+    by band (equal medians and median deviations); noise is the fine grain of what then differs."""
+    square = np.zeros(valid.shape)
+    lines: list[JsonValue] = []
+    for x, y in zip(one, other, strict=True):
+        gain, offset = _robust_line(y[valid], x[valid])
+        rest = np.where(valid, gain * y + offset - x, 0.0)
+        # what floating-point numbers leave of equal images is nothing
+        rest[np.abs(rest) <= 1e-9 * (float(np.abs(x[valid]).max()) + 1e-300)] = 0.0
+        noise = grain(rest, valid)
+        if noise > 0:
+            square += (rest / noise) ** 2
+        elif np.any(rest != 0):
+            # no grain at all: every difference stands out
+            square += np.where(rest != 0, (2 * NOISE_FACTOR) ** 2, 0.0)
+        lines.append({"gain": gain, "offset": offset, "noise": noise})
+    return np.sqrt(square / len(one)), {"normalization": lines, "unit": "noise"}
+
+
+def _robust_line(y: NDArray[np.float64], x: NDArray[np.float64]) -> tuple[float, float]:
+    """(gain, offset) that give ``y`` the median and the median deviation of ``x``."""
+    middle_x, middle_y = float(np.median(x)), float(np.median(y))
+    spread_x, spread_y = float(np.median(np.abs(x - middle_x))), float(np.median(np.abs(y - middle_y)))
+    gain = spread_x / spread_y if spread_x > 0 and spread_y > 0 else 1.0
+    return gain, middle_x - gain * middle_y
+
+
+def grain(image: NDArray[np.float64], valid: NDArray[np.bool_]) -> float:
+    """Standard deviation of the noise of an image, from the median response to Immerkær's mask (CVIU 64, 1996), which large
+    structures do not move."""
+    inner = ndimage.binary_erosion(valid, structure=np.ones((3, 3)))
+    if inner.sum() < 16:
+        return 0.0
+    kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], dtype=np.float64)
+    return float(np.median(np.abs(ndimage.convolve(image, kernel)[inner])) / 0.6745 / 6)
+
+
+def _index_change(before: SceneInfo, after: SceneInfo, index: str, roles: tuple[str, ...], view: View, other: Plane,
+                  valid: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, JsonValue]]:
+    formula = INDICES[index]
+    for s in (before, after):
+        units = {s.bands_with_role(r)[0].unit for r in roles}
+        if formula.needs == "reflectance" and units != {"reflectance"}:
+            raise ModelError(f"{formula.title} needs reflectance; the bands of {s.name} are in {', '.join(sorted(units))}.",
+                             code="BAD_ARGUMENT", needs={"unit": "reflectance"})
+    one = formula.formula.evaluate({r: Plane(view.data[i], valid) for i, r in enumerate(roles)})
+    two = formula.formula.evaluate({r: Plane(other.data[i], valid) for i, r in enumerate(roles)})
+    valid &= one.valid & two.valid
+    signed = np.where(valid, two.data - one.data, 0.0)
+    middle = float(np.median(signed[valid])) if valid.any() else 0.0
+    noise = grain(signed, valid)
+    away = np.where(valid, np.abs(signed - middle), 0.0)
+    away[away <= 1e-9] = 0.0
+    magnitude = away / noise if noise > 0 else np.where(away > 0, 2 * NOISE_FACTOR, 0.0)
+    values = signed[valid]
+    return magnitude, signed, {"index": index, "mean_change": float(values.mean()) if values.size else None,
+                               "median_change": middle, "noise": noise, "unit": "noise",
+                               "change_uncertainty": noise}
+
+
+def _threshold(values: NDArray[np.float64], method: Any,
+               index: str) -> tuple[float, str, float | None, dict[str, JsonValue] | None]:
+    """(threshold, how, separability, histogram) of the magnitude."""
+    given = method.threshold if method is not None else None
+    high = float(np.percentile(values, 99.9)) if values.size else 0.0
+    if high <= 0:
+        return NOISE_FACTOR, "noise", None, None
+    counts, edges = np.histogram(np.clip(values, 0, high), bins=256, range=(0, high))
+    histogram: dict[str, JsonValue] = {"counts": [int(c) for c in counts], "low": 0.0, "high": high}
+    if isinstance(given, (int, float)) and not index:
+        return float(given), "given", None, histogram
+    if np.count_nonzero(counts) < 2:
+        return max(NOISE_FACTOR, high), "noise", None, histogram
+    threshold, separability = otsu(counts, edges)
+    if threshold < NOISE_FACTOR:
+        return NOISE_FACTOR, "noise", separability, histogram
+    return threshold, "otsu", separability, histogram

@@ -1,0 +1,126 @@
+"""perceive, mode ``evidence``: statistics of each band and what can be told of the image's quality, without a judgement of the
+scene: valid share, saturation, blur, noise, stripes, haze of dark pixels, and whether bands look swapped or constant."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+from scipy import ndimage
+
+from apps.core.errors import ModelError
+from apps.core.evidence.observation import Configuration, Evidence, Result
+from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
+from apps.tools.execute.graph import effective_region
+from apps.tools.perceive.modes import only_scene
+from apps.tools.perceive.sampling import view_of
+from apps.tools.region import RegionMask
+
+# Read at once: a band's quality does not need every pixel of a large scene, and the step is told.
+SAMPLES = 4_000_000
+# Immerkær's mask: its response to an image of noise of standard deviation σ is 6σ.
+_NOISE_KERNEL = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], dtype=np.float64)
+
+
+def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutcome:
+    """One item a band. ModelError where no pixel is valid."""
+    scene = ctx.scene(only_scene(arguments))
+    reader = ctx.reader(scene.scene_id)
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    items: list[dict[str, JsonValue]] = []
+    flags: list[str] = []
+    n_valid = n_all = 0
+    step = 1.0
+    for number, band in enumerate(scene.bands[:64]):
+        if ctx.is_cancelled():
+            break
+        view = view_of(reader, [band.index], SAMPLES)
+        step = view.step
+        inside = RegionMask.of(region, region_crs, view.grid, scene.name).mask((0, 0, view.grid.width, view.grid.height))
+        valid = view.valid & inside
+        n_valid, n_all = n_valid + int(valid.sum()), n_all + int(inside.sum())
+        ctx.progress(number + 1, min(64, len(scene.bands)), f"Band {band.index}")
+        if not valid.any():
+            items.append({"band": band.index, "role": band.role, "unit": band.unit, "n_valid": 0})
+            flags.append(f"band {band.index} has no valid pixel")
+            continue
+        item = band_quality(view.data[0], valid, scene.dtype, band.scale, band.offset)
+        items.append({"band": band.index, "role": band.role, "unit": band.unit, **item})
+        flags += [f"band {band.index} {f}" for f in _flags(item)]
+    if not n_valid:
+        raise ModelError(f"No valid pixel of {scene.name} is left.", code="TOOL_FAILED", needs={"valid_px": True})
+    if len(scene.bands) > 64:
+        ctx.log("warning", f"{len(scene.bands)} bands; the first 64 were looked at.")
+    if scene.effective_gsd_m is None:
+        flags.append("the GSD is unknown")
+    if scene.acquired_at is None:
+        flags.append("the date is unknown")
+    if not scene.roles:
+        flags.append("no band role is known")
+    for f in flags:
+        ctx.log("info", f[0].upper() + f[1:] + ".")
+    passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None}
+    return ToolOutcome(
+        configuration=Configuration(coarse="evidence", fine="evidence/statistics"), inputs=(input_ref(scene),),
+        arguments_passed=passed,
+        result=Result(kind="table", value=n_valid / max(1, n_all), unit="1", quantity="valid share", items=tuple(items)),
+        evidence=Evidence(
+            source={"method": {"kind": "statistics", "noise": "Immerkær 1996, CVIU 64",
+                               "blur": "variance of the Laplacian over the variance of the image",
+                               "stripes": "line-mean jumps over noise"}, "thresholds": {},
+                    "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m, "step": step},
+            intermediate={"features": len(items), "candidates": len(scene.bands), "kept": len(items), "valid_px": n_valid,
+                          "n_px": n_all, "flags": cast(JsonValue, flags), "scores": None},
+            validity={"layer_status": "complete", "class_complete": len(items) == len(scene.bands), "geometry_valid": True,
+                      "quality_mask": None, "valid_share": n_valid / max(1, n_all)}))
+
+
+def band_quality(data: NDArray[np.float64], valid: NDArray[np.bool_], dtype: str, scale: float,
+                 offset: float) -> dict[str, JsonValue]:
+    """Statistics and quality figures of one band."""
+    values = data[valid]
+    low, high = float(values.min()), float(values.max())
+    quantiles = np.percentile(values, [2, 25, 50, 75, 98])
+    out: dict[str, JsonValue] = {
+        "n_valid": int(values.size), "valid_share": float(valid.mean()), "min": low, "max": high, "mean": float(values.mean()),
+        "std": float(values.std()), "p2": float(quantiles[0]), "p25": float(quantiles[1]), "median": float(quantiles[2]),
+        "p75": float(quantiles[3]), "p98": float(quantiles[4]), "unique": int(min(1_000_000, len(np.unique(values))))}
+    kind = np.dtype(dtype)
+    top = float(np.iinfo(kind).max) * scale + offset if kind.kind in "iu" else high
+    out["saturated_share"] = float((values >= top).mean()) if kind.kind in "iu" else None
+    out["at_max_share"] = float((values == high).mean())
+    out["zero_share"] = float((values == 0).mean())
+    inner = ndimage.binary_erosion(valid, structure=np.ones((3, 3)))
+    filled = np.where(valid, data, values.mean())
+    if inner.sum() >= 100 and values.std() > 0:
+        response = np.abs(ndimage.convolve(filled, _NOISE_KERNEL))[inner]
+        out["noise"] = float(response.mean() * math.sqrt(math.pi / 2) / 6)
+        laplace = ndimage.laplace(filled)[inner]
+        out["sharpness"] = float(laplace.var() / values.var())
+        counts = valid.sum(axis=1)
+        rows = np.where(counts > 0, (filled * valid).sum(axis=1) / np.maximum(counts, 1), np.nan)
+        columns_n = valid.sum(axis=0)
+        columns = np.where(columns_n > 0, (filled * valid).sum(axis=0) / np.maximum(columns_n, 1), np.nan)
+        for name, line in (("row_stripes", rows), ("column_stripes", columns)):
+            second = np.diff(line[np.isfinite(line)], 2)
+            spread = float(np.std(np.diff(line[np.isfinite(line)]))) if second.size else 0.0
+            out[name] = float(np.median(np.abs(second)) / spread) if spread > 0 else 0.0
+    return out
+
+
+def _flags(item: dict[str, Any]) -> list[str]:
+    out = []
+    if item["std"] == 0:
+        out.append("is constant")
+    if (item.get("saturated_share") or 0) > 0.01:
+        out.append(f"is saturated in {item['saturated_share']:.1%} of its pixels")
+    if item["zero_share"] > 0.05:
+        out.append(f"is 0 in {item['zero_share']:.1%} of its valid pixels (undeclared fill?)")
+    if item["valid_share"] < 0.5:
+        out.append(f"is valid in {item['valid_share']:.1%} of its pixels only")
+    if item.get("noise") and item["std"] > 0 and item["noise"] / item["std"] > 0.5:
+        out.append("is mostly noise")
+    return out

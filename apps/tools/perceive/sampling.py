@@ -1,0 +1,42 @@
+"""Bands of a scene as one array that fits in memory: whole, or a coarser view of it with its own grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.core.geo.grid import Grid
+from apps.core.ports import RasterReader
+
+# Samples (bands × pixels) that a view may hold.
+VIEW_SAMPLES = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """float64 (bands, rows, columns), valid (rows, columns) where all bands are, and the view's grid; ``step`` is how many
+    pixels of the scene one pixel of the view stands for along an axis (1: whole)."""
+
+    data: NDArray[np.float64]
+    valid: NDArray[np.bool_]
+    grid: Grid
+    step: float
+
+
+def view_of(reader: RasterReader, bands: Sequence[int], limit: int = VIEW_SAMPLES) -> View:
+    """The bands, whole where ``limit`` samples allow it."""
+    grid = reader.info.grid
+    n = grid.width * grid.height * len(bands)
+    if n <= limit:
+        read = reader.read(bands)
+        return View(np.asarray(read.data, dtype=np.float64), np.asarray(read.valid.all(axis=0)), grid, 1.0)
+    step = (n / limit) ** 0.5
+    height, width = max(1, round(grid.height / step)), max(1, round(grid.width / step))
+    read = reader.read(bands, None, (height, width))
+    a, b, c, d, e, f = grid.transform
+    sx, sy = grid.width / width, grid.height / height
+    coarse = Grid(crs=grid.crs, transform=(a * sx, b * sy, c, d * sx, e * sy, f), width=width, height=height)
+    return View(np.asarray(read.data, dtype=np.float64), np.asarray(read.valid.all(axis=0)), coarse, step)

@@ -1,0 +1,194 @@
+"""perceive: change, evidence, measurement and prompts, on images whose truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pyproj import Geod
+from scipy import ndimage
+
+from apps.core.evidence.observation import REQUIRED_EVIDENCE, Observation
+from apps.tools.perceive.change import estimated_shift, grain
+from tests.unit.tools.rasters import Bench, from_file, scene
+
+RNG = np.random.default_rng(11)
+ROLES = ["blue", "green", "red"]
+
+
+def texture(shape: tuple[int, int] = (240, 260), bands: int = 3) -> NDArray[np.float64]:
+    """A landscape of soft patches and hard edges with a little noise."""
+    soft = ndimage.gaussian_filter(RNG.normal(0, 1, shape), 6) * 400
+    hard = ndimage.zoom(RNG.integers(0, 2, (shape[0] // 20, shape[1] // 20)).astype(float), 20, order=0)
+    base = 100 + soft + 40 * np.pad(hard, [(0, shape[0] - hard.shape[0]), (0, shape[1] - hard.shape[1])], mode="edge")
+    return np.clip(np.stack([base * (1 + 0.1 * i) for i in range(bands)]) + RNG.normal(0, 2, (bands, *shape)), 1, 250)
+
+
+def change(bench: Bench, **method: Any) -> Any:
+    arguments: dict[str, Any] = {"image_paths": ["a", "b"], "objective": "what changed", "mode": "change"}
+    if method:
+        arguments["regions_method"] = method
+    return bench.call("perceive", arguments)
+
+
+def whole(o: Observation) -> bool:
+    return all(any(k in getattr(o.evidence, part) for k in ((key,) if isinstance(key, str) else key))
+               for part, keys in REQUIRED_EVIDENCE["perceive"].items() for key in keys)
+
+
+# --- change ----------------------------------------------------------------------------------------------------------------
+def test_identical_dates_give_no_change() -> None:
+    one = texture()
+    o = change(Bench(scene(one, ROLES, scene_id="a"), scene(one.copy(), ROLES, scene_id="b")))
+    assert o.status.state == "ok" and o.result.layers[0].n == 0
+    assert o.evidence.validity["is_registered"] is True and whole(o)
+
+
+def test_noise_and_another_exposure_give_almost_no_change() -> None:
+    one = texture()
+    two = one * 1.3 + 12 + RNG.normal(0, 2, one.shape)
+    o = change(Bench(scene(one, ROLES, scene_id="a"), scene(two, ROLES, scene_id="b")))
+    assert float(str(o.evidence.intermediate["share"])) < 2e-3
+
+
+def test_a_new_building_is_found_where_it_stands() -> None:
+    one = texture()
+    two = one + RNG.normal(0, 2, one.shape)
+    two[:, 100:130, 60:100] = 20 + RNG.normal(0, 2, (3, 30, 40))
+    truth = np.zeros((240, 260), dtype=bool)
+    truth[100:130, 60:100] = True
+    b = Bench(scene(one, ROLES, scene_id="a", date="2020-01-01"), scene(two, ROLES, scene_id="b", date="2021-01-01"))
+    o = change(b, min_px=20)
+    mask, _ = b.layers.read_mask(o.result.layers[0])
+    assert 2 * (mask & truth).sum() / (mask.sum() + truth.sum()) > 0.95
+    assert o.configuration.fine == "change/change_vector/otsu"
+    assert [i.role for i in o.inputs] == ["before", "after"]
+
+
+@pytest.mark.parametrize("shift", [(0.0, 0.0), (3.0, -2.0), (1.35, 0.6)])
+def test_the_shift_is_estimated_to_a_tenth_of_a_pixel(shift: tuple[float, float]) -> None:
+    one = texture(bands=1)[0]
+    other = ndimage.shift(one, shift, order=3, mode="nearest")
+    found, likeness = estimated_shift(one, other, np.ones(one.shape, dtype=bool))
+    assert found is not None and likeness is not None and likeness > 0.8
+    assert np.abs(found - shift).max() < 0.15
+
+
+def test_images_without_anything_in_common_are_not_called_registered() -> None:
+    one, two = (ndimage.gaussian_filter(RNG.normal(0, 1, (1, 200, 200)), (0, 3, 3)) * 300 + 100 for _ in range(2))
+    o = change(Bench(scene(one, ["gray"], scene_id="a"), scene(two, ["gray"], scene_id="b")))
+    assert o.evidence.validity["is_registered"] is None
+    assert any("could not be told" in line.message for line in o.status.log)
+
+
+def test_a_shifted_image_is_told() -> None:
+    one = texture()
+    o = change(Bench(scene(one, ROLES, scene_id="a"), scene(np.roll(one, (4, 0), axis=(1, 2)), ROLES, scene_id="b")))
+    assert o.evidence.validity["is_registered"] is False and o.evidence.validity["geometry_valid"] is False
+    assert any("pixels apart" in line.message for line in o.status.log)
+
+
+def test_index_change_with_a_given_threshold_is_the_difference_below_it() -> None:
+    red, nir = texture(bands=1)[0], texture(bands=1)[0] + 60
+    later = nir.copy()
+    later[50:90, 50:90] -= 100
+    later = np.maximum(later, 1)
+    b = Bench(scene(np.stack([red, nir]), ["red", "nir"], scene_id="a"),
+              scene(np.stack([red, later]), ["red", "nir"], scene_id="b"))
+    o = change(b, index="ndvi", threshold=-0.2, side="below")
+    mask, _ = b.layers.read_mask(o.result.layers[0])
+    wanted = (later - red) / (later + red) - (nir - red) / (nir + red) < -0.2
+    assert np.array_equal(mask, wanted) and o.configuration.fine == "change/ndvi_difference/given"
+
+
+def test_another_grid_is_laid_on_the_first_and_no_overlap_is_refused() -> None:
+    one = texture()
+    other = scene(one[:, 20:220, 30:230], ROLES, scene_id="b", origin=(600300.0, 5599800.0))
+    b = Bench(scene(one, ROLES, scene_id="a"), other)
+    o = change(b)
+    assert o.status.state == "ok", o.status.reason
+    assert o.result.layers[0].n == 0 and o.evidence.intermediate["valid_px"] == 200 * 200
+    o = change(Bench(scene(one, ROLES, scene_id="a"), scene(one, ROLES, scene_id="b", origin=(100000.0, 4600000.0))))
+    assert o.status.state == "failed" and "do not overlap" in o.status.reason
+    o = change(Bench(scene(one, ROLES, scene_id="a", crs=None), scene(one[:, :100], ROLES, scene_id="b", crs=None)))
+    assert o.status.needs == {"crs": True, "code": "NEEDS_CRS"}
+
+
+def test_grain_is_the_standard_deviation_of_noise() -> None:
+    smooth = np.add.outer(np.arange(200.0), np.arange(200.0))
+    assert grain(smooth + RNG.normal(0, 3, (200, 200)), np.ones((200, 200), dtype=bool)) == pytest.approx(3, rel=0.05)
+
+
+@pytest.mark.shared_data
+def test_landsat_pair_changes_by_the_known_area(shared_data: Path) -> None:
+    roles = {"red": 3, "nir": 4}
+    b = Bench(*(from_file(shared_data / f"change/landsat7_p15r32_{d}.tif", roles, scene_id=i, date=d)
+                for i, d in (("a", "2002-07-20"), ("b", "2002-11-25"))))
+    o = change(b, index="ndvi", threshold=-0.2, side="below")
+    assert (o.result.layers[0].n or 0) * 900 / 1e6 == pytest.approx(50.7, abs=0.1)
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------------
+def test_quality_figures_of_known_images() -> None:
+    stored = np.zeros((3, 120, 120), dtype=np.uint8)
+    stored[0] = np.clip(RNG.normal(100, 10, (120, 120)), 0, 255)
+    stored[1] = 7
+    stored[2] = np.where(RNG.random((120, 120)) < 0.05, 255, 90)
+    o = Bench(scene(stored, ROLES)).call("perceive", {"image_paths": ["s"], "objective": "quality", "mode": "evidence"})
+    assert o.status.state == "ok" and o.result.kind == "table" and whole(o)
+    first, second, third = (dict(i) for i in o.result.items)
+    assert first["noise"] == pytest.approx(10, rel=0.05)
+    assert first["mean"] == pytest.approx(stored[0].mean()) and second["std"] == 0
+    assert third["saturated_share"] == pytest.approx((stored[2] == 255).mean())
+    flags = " ".join(str(f) for f in o.evidence.intermediate["flags"])
+    assert "band 2 is constant" in flags and "band 3 is saturated" in flags and "band 1 is mostly noise" in flags
+
+
+# --- measurement -----------------------------------------------------------------------------------------------------------
+def landmarks(bench: Bench, *places: str) -> Any:
+    return bench.call("perceive", {"image_paths": ["s"], "objective": "how far", "mode": "measurement",
+                                   "landmarks": list(places)})
+
+
+def test_two_landmarks_on_the_globe_and_on_a_picture() -> None:
+    stored = np.ones((1, 100, 100), dtype=np.uint8)
+    b = Bench(scene(stored, ["gray"], crs="EPSG:4326", pixel=0.01, origin=(10.0, 60.0)))
+    o = landmarks(b, "px:0,0", "lonlat:10.5,59.5")
+    assert o.result.value == pytest.approx(Geod(ellps="WGS84").inv(10, 60, 10.5, 59.5)[2], rel=1e-9)
+    o = landmarks(Bench(scene(stored, ["gray"], crs=None, gsd_m=0.5)), "px:0,0", "px:30,40")
+    assert o.result.value == 25.0 and o.result.interval == pytest.approx((25 - 0.5 * 2**0.5, 25 + 0.5 * 2**0.5))
+    o = landmarks(Bench(scene(stored, ["gray"], crs=None)), "px:0,0", "px:30,40")
+    assert o.status.needs == {"gsd_m": True, "code": "NEEDS_GSD", "abstained": True}
+
+
+@pytest.mark.parametrize(("places", "part"), [
+    (("px:0,0",), "exactly two"), (("the church", "px:1,1"), "no coordinate"), (("px:0,0", "px:500,1"), "outside"),
+])
+def test_landmarks_are_not_guessed(places: tuple[str, ...], part: str) -> None:
+    o = landmarks(Bench(scene(np.ones((1, 100, 100), dtype=np.uint8), ["gray"])), *places)
+    assert o.status.state == "failed" and part in o.status.reason
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("prompt", [{"points": [[70, 60, 1]]}, {"box": [45, 35, 95, 85]}, {"points": [[70, 60, 1], [10, 10, 0]]}])
+def test_a_prompt_grows_to_the_disc_it_points_at(prompt: dict[str, Any]) -> None:
+    rows, cols = np.mgrid[:120, :140]
+    disc = (rows - 60) ** 2 + (cols - 70) ** 2 <= 20**2
+    image = np.where(disc, 180.0, 80.0) + RNG.normal(0, 6, disc.shape)
+    b = Bench(scene(image[None], ["gray"]))
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "pond", "mode": "regions", "target_groups": {"pond": []},
+                            "regions_method": {"kind": "prompt", **prompt}})
+    assert o.status.state == "ok", o.status.reason
+    mask, _ = b.layers.read_mask(o.result.layers[0])
+    assert 2 * (mask & disc).sum() / (mask.sum() + disc.sum()) > 0.97
+    assert o.configuration.fine == "regions/pond/prompt" and whole(o)
+
+
+def test_a_prompt_outside_the_image_is_refused() -> None:
+    o = Bench(scene(np.ones((1, 20, 20)), ["gray"])).call(
+        "perceive", {"image_paths": ["s"], "objective": "x", "mode": "regions", "target_groups": {"x": []},
+                     "regions_method": {"kind": "prompt", "points": [[99, 3, 1]]}})
+    assert o.status.state == "failed" and "outside" in o.status.reason
