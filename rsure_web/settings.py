@@ -78,26 +78,6 @@ PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=
 # --- applications
 
 
-def _has_package(name: str) -> bool:
-    return (BASE_DIR / name.replace(".", "/") / "apps.py").exists()
-
-
-def _is_ready(name: str) -> bool:
-    needs_others = name.removeprefix("apps.") in ("runs", "review", "prior", "evaluation")
-    return _has_package(name) and (not needs_others or (_has_package("apps.accounts") and _has_package("apps.imagery")))
-
-
-_OURS = (
-    "apps.accounts",
-    "apps.artifacts",
-    "apps.imagery",
-    "apps.tools",
-    "apps.prior",
-    "apps.runs",
-    "apps.review",
-    "apps.evaluation",
-)
-
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -112,11 +92,16 @@ INSTALLED_APPS = [
     "leaflet",
     "rest_framework",
     "drf_spectacular",
-    *(name for name in _OURS if _is_ready(name)),
+    "apps.accounts",
+    "apps.artifacts",
+    "apps.imagery",
+    "apps.prior",
+    "apps.runs",
+    "apps.review",
+    "apps.evaluation",
 ]
 
-if _has_package("apps.accounts"):
-    AUTH_USER_MODEL = "accounts.User"
+AUTH_USER_MODEL = "accounts.User"
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -1,15 +1,10 @@
 """Addresses. Every application's urls.py holds its own, complete from the root."""
 
-from pathlib import Path
-
 from django.contrib import admin
 from django.urls import include, path
 
 from rsure_web import pages
 from rsure_web.health import healthz
-
-_APPS = Path(__file__).resolve().parent.parent / "apps"
-_OURS = ("accounts", "artifacts", "imagery", "tools", "prior", "runs", "review", "evaluation")
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
@@ -19,5 +14,10 @@ urlpatterns = [
     path("projects/<uuid:project_id>/", pages.project, name="project"),
     path("status/", pages.status, name="status"),
     path("status/workers/", pages.workers, name="workers"),
-    *(path("", include(f"apps.{name}.urls")) for name in _OURS if (_APPS / name / "urls.py").exists()),
+    path("", include("apps.accounts.urls")),
+    path("", include("apps.artifacts.urls")),
+    path("", include("apps.imagery.urls")),
+    path("", include("apps.prior.urls")),
+    path("", include("apps.runs.urls")),
+    path("", include("apps.review.urls")),
 ]

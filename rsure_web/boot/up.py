@@ -178,21 +178,22 @@ def _collect_static(env: Mapping[str, str]) -> None:
         raise SetupError("the static files could not be collected (see above).", status=1)
 
 
-def _sample_load(env: Mapping[str, str]) -> str:
-    """Loads the sample project and answers its question; returns what to tell about signing in."""
-    if not any(ROOT.glob("apps/*/management/commands/sample_load.py")):
-        return ""
-    say("loading the sample project ...", is_progress=True)
-    answer = subprocess.run(
-        [PYTHON, ROOT / "manage.py", "sample_load"],
-        env=dict(env),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+def _manage_told(env: Mapping[str, str], command: str, problem: str) -> str:
+    """Runs a management command; returns what it printed, or says the problem and goes on."""
+    answer = subprocess.run([PYTHON, ROOT / "manage.py", command], env=dict(env), stdout=subprocess.PIPE, text=True, check=False)
     if answer.returncode:
-        say("the sample project could not be loaded (see above); the rest runs.")
+        say(f"{problem} (see above); the rest runs.")
     return answer.stdout.strip()
+
+
+def _sample_prepare(env: Mapping[str, str]) -> str:
+    """Loads the sample project, answers its question, makes the first user; returns what to tell of them."""
+    told = [
+        _manage_told(env, "sample_load", "the sample project could not be loaded"),
+        _manage_told(env, "sample_ask", "the sample question could not be answered"),
+        _manage_told(env, "first_user", "the first user could not be made"),
+    ]
+    return "\n".join(filter(None, told))
 
 
 def _celery(*arguments: str) -> list[str]:
@@ -305,12 +306,13 @@ def up(arguments: list[str]) -> int:
                 has_ml = wants_ml and packages.has_ml()
                 _workers_start(supervisor, has_ml=has_ml)
                 _wait_healthy(supervisor, local, port)
-                sign_in = _sample_load(env)
                 address = f"http://{'localhost' if local in ('127.0.0.1', '::1') else local}:{port}/"
                 record(address)
-                print(f"\nRSure Web is up after {time.monotonic() - began:.0f} s: {address}", flush=True)
-                if sign_in:
-                    print(sign_in, flush=True)
+                say(f"the page is up after {time.monotonic() - began:.0f} s at {address}; preparing the sample ...")
+                told = _sample_prepare(env)
+                print(f"\nRSure Web is ready after {time.monotonic() - began:.0f} s: {address}", flush=True)
+                if told:
+                    print(told, flush=True)
                 print(f"Logs: {supervisor.logs}. Ctrl+C stops everything.\n", flush=True)
                 _serve(supervisor, wants_installation=wants_ml and not has_ml)
             except KeyboardInterrupt:

@@ -1,0 +1,1 @@
+"""Measuring against labels: recorded trajectories, labelled cases, the fault bench."""
