@@ -9,7 +9,7 @@ import { build } from "vite";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = resolve(here, process.argv[2] ?? "../static/build");
-const ENTRIES = ["app", "map"];
+const ENTRIES = ["app", "map", "upload"];
 const SOURCES = ["package.json", "package-lock.json", "tsconfig.json", "build.mjs", "src", "css", "public"];
 
 /** Every file under `root`, as paths relative to `base`, in a fixed order. */

@@ -98,6 +98,7 @@ class Upload(models.Model):
     name = models.CharField(max_length=255, help_text="As the person's computer names it: data, never a path")
     size_bytes = models.BigIntegerField()
     offset_bytes = models.BigIntegerField(default=0)
+    fingerprint = models.CharField(max_length=200, blank=True, help_text="By which the browser knows the file again")
     sha256 = models.CharField(max_length=71, blank=True, help_text="Expected digest, where the client sent one")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -106,6 +107,7 @@ class Upload(models.Model):
 
     project_id: UUID
     created_by_id: int
+    scene_id: UUID | None
 
     class Meta:
         ordering = ("-created_at",)

@@ -47,7 +47,9 @@ MAX_TIMES = 400
 # --- uploads
 
 
-def upload_start(*, user: Any, project: Project, name: str, size_bytes: int, sha256: str = "") -> Upload:
+def upload_start(
+    *, user: Any, project: Project, name: str, size_bytes: int, sha256: str = "", fingerprint: str = ""
+) -> Upload:
     """Room for one file. The caller has checked that the user may ingest into the project.
 
     UserError: BAD_ARGUMENT for a name or size that cannot be, TOO_LARGE, OVER_QUOTA.
@@ -78,7 +80,9 @@ def upload_start(*, user: Any, project: Project, name: str, size_bytes: int, sha
             "OVER_QUOTA", "The server has no room for it.", f"“{name}” has {size_bytes:,} bytes.",
             "Ask the administrator to make room.", status=507,
         )  # fmt: skip
-    upload = Upload(project=project, created_by=user, name=name, size_bytes=size_bytes, sha256=sha256)
+    upload = Upload(
+        project=project, created_by=user, name=name, size_bytes=size_bytes, sha256=sha256, fingerprint=fingerprint[:200]
+    )
     upload.folder.mkdir(mode=0o700)
     upload.path.touch(mode=0o600)
     upload.save()
