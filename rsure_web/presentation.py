@@ -127,6 +127,17 @@ def failures_first(checks: Sequence[Any]) -> list[Any]:
 
 
 @register.filter
+def applicable(checks: Sequence[Any]) -> list[Any]:
+    """Results of the checks that had something to say."""
+    return [check for check in checks if _field(check, "outcome") != "not_applicable"]
+
+
+@register.filter
+def not_applicable(checks: Sequence[Any]) -> list[Any]:
+    return [check for check in checks if _field(check, "outcome") == "not_applicable"]
+
+
+@register.filter
 def outcome_counts(checks: Sequence[Any]) -> list[dict[str, Any]]:
     """[{outcome, n}] of what occurs, failures first."""
     outcomes = [_field(check, "outcome") for check in checks]
@@ -288,18 +299,27 @@ def as_text(value: Any) -> str:
 
 @register.filter
 def evidence_rows(part: Any) -> list[dict[str, Any]]:
-    """[{name, text, is_missing}] of one part of the evidence: a mapping or a pydantic model, extras included."""
+    """Rows of one part of the evidence (a mapping or a pydantic model, extras included); records within it are indented."""
     data = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part or {})
-    return [
-        {
-            "name": words(name),
-            "text": _text(value),
-            "is_missing": value is None,
-            # records are summed up in the row and shown whole on demand
-            "whole": pretty_json(value) if isinstance(value, list) and value and isinstance(value[0], Mapping) else "",
-        }
-        for name, value in data.items()
-    ]
+    rows: list[dict[str, Any]] = []
+    for name, value in data.items():
+        if isinstance(value, Mapping) and len(value) > 1:
+            rows.append({"name": words(name), "is_head": True})
+            rows += [{**_row(part, inner), "is_part": True} for part, inner in value.items()]
+        else:
+            rows.append(_row(name, value))
+    return rows
+
+
+def _row(name: str, value: Any) -> dict[str, Any]:
+    is_records = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+    return {
+        "name": words(name),
+        "text": _text(value),
+        "is_missing": value is None,
+        # records are summed up in the row and shown whole on demand
+        "whole": pretty_json(value) if is_records else "",
+    }
 
 
 @register.filter

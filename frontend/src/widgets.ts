@@ -100,10 +100,13 @@ function onPick(event: Event): void {
   }
 }
 
-/** What scrolls sideways must be reachable without a pointer. */
+/** What scrolls must be reachable without a pointer. */
 function reachable(): void {
-  for (const box of document.querySelectorAll<HTMLElement>(".tbl")) {
-    const scrolls = box.scrollWidth > box.clientWidth;
+  for (const box of document.querySelectorAll<HTMLElement>(".tbl, .scroll, .ob > .col, .fs, .panelbox")) {
+    const style = getComputedStyle(box);
+    const scrolls =
+      (box.scrollWidth > box.clientWidth && style.overflowX !== "visible") ||
+      (box.scrollHeight > box.clientHeight && style.overflowY !== "visible");
     if (!scrolls) {
       box.removeAttribute("tabindex");
       continue;
@@ -111,7 +114,7 @@ function reachable(): void {
     box.tabIndex = 0;
     if (!box.hasAttribute("role")) {
       box.setAttribute("role", "group");
-      box.setAttribute("aria-label", box.querySelector("caption")?.textContent?.trim() || "Table");
+      box.setAttribute("aria-label", box.querySelector("caption, h2, h3")?.textContent?.trim() || "Scrolls");
     }
   }
 }

@@ -63,7 +63,14 @@ export class MapIsland {
     this.keys();
     element.dataset.ready = "";
     // the panel around a map is often laid out after it
-    new ResizeObserver(() => this.map.invalidateSize({ animate: false })).observe(element);
+    let isTouched = false;
+    for (const event of ["pointerdown", "wheel", "keydown"]) {
+      element.addEventListener(event, () => (isTouched = true), { capture: true, passive: true, once: true });
+    }
+    new ResizeObserver(() => {
+      this.map.invalidateSize({ animate: false });
+      if (!isTouched) this.fit();
+    }).observe(element);
   }
 
   /** Called after each morph of the page: only what differs is touched. */
@@ -264,7 +271,7 @@ export class MapIsland {
     for (const [name, members] of groups) {
       const head = document.createElement("div");
       head.className = "sec-h";
-      const title = document.createElement("h3");
+      const title = document.createElement("h2");
       title.textContent = name;
       const count = document.createElement("span");
       count.className = "cnt";
