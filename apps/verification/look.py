@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,43 @@ class Estimate:
     spread: float
     minimum: float
     maximum: float
+
+
+class PlaneCache:
+    """Pixels that were looked at, kept for the next observation of the same scene; bounded in bytes, oldest out first."""
+
+    def __init__(self, limit_bytes: int = 64 << 20):
+        self.limit, self._held, self._bytes, self._lock = limit_bytes, OrderedDict[Any, Plane](), 0, Lock()
+
+    def get(self, key: Any) -> Plane | None:
+        with self._lock:
+            found = self._held.get(key)
+            if found is not None:
+                self._held.move_to_end(key)
+            return found
+
+    def put(self, key: Any, plane: Plane) -> None:
+        size = plane.data.nbytes + plane.valid.nbytes
+        if size > self.limit // 4:
+            return
+        plane.data.flags.writeable = False
+        plane.valid.flags.writeable = False
+        with self._lock:
+            if key in self._held:
+                return
+            self._held[key] = plane
+            self._bytes += size
+            while self._bytes > self.limit:
+                _, old = self._held.popitem(last=False)
+                self._bytes -= old.data.nbytes + old.valid.nbytes
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
+
+
+_KEPT = PlaneCache()
 
 
 def scene_of_node(case: Case, node_id: str) -> SceneInfo:
@@ -128,17 +167,26 @@ class Look:
         return {role: Plane(held.data[key[1].index(i)], held.valid[key[1].index(i)]) for role, i in chosen.items()}
 
     def _read(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
+        step = step_of(self.case, window)
+        # content-addressed: the same bytes under the same reading rules give the same pixels
+        key = (scene.artifact, scene.grid, scene.bands, scene.fill_rules, indices, window, step)
+        held = _KEPT.get(key)
+        if held is None:
+            held = self._decode(scene, indices, window, step)
+            _KEPT.put(key, held)
+        return held
+
+    def _decode(self, scene: SceneInfo, indices: tuple[int, ...], window: Window, step: int) -> Plane:
         reader = self.case.open(scene.scene_id)
         if reader is None:
             raise CannotLookError("the source's pixels are not at hand")
         raw = reader.read(indices, window, physical=False)
         info = {b.index: b for b in scene.bands}
         # scale and offset are applied here, once, from the scene's own record
-        step = step_of(self.case, window)
         planes = np.stack(
             [raw.data[k, ::step, ::step].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)]
         )
-        return Plane(planes, raw.valid[:, ::step, ::step])
+        return Plane(planes, raw.valid[:, ::step, ::step].copy())
 
     # --- nodes ----------------------------------------------------------------------------------------------------------
     def node(self, node_id: str, window: Window) -> Plane:

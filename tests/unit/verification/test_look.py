@@ -1,0 +1,115 @@
+"""The second look: its own formulas, windows, regions and cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apps.verification.checks import Limits, run_checks
+from apps.verification.checks.consistency import otsu, pieces
+from apps.verification.formulas import INDICES
+from apps.verification.look import CannotLookError, Plane, PlaneCache, estimate, look_of, look_windows, step_of
+from tests.unit.verification import samples as s
+
+
+def test_formulas_against_figures_by_hand() -> None:
+    bands = {
+        k: np.array([v])
+        for k, v in {
+            "blue": 0.05,
+            "green": 0.08,
+            "red": 0.06,
+            "rededge1": 0.12,
+            "nir": 0.40,
+            "swir1": 0.20,
+            "swir2": 0.10,
+        }.items()
+    }
+    by_hand = {
+        "ndvi": 0.34 / 0.46,
+        "ndwi": -0.32 / 0.48,
+        "mndwi": -0.12 / 0.28,
+        "nbr": 0.3 / 0.5,
+        "savi": 1.5 * 0.34 / 0.96,
+        "evi": 2.5 * 0.34 / (0.4 + 0.36 - 0.375 + 1),
+        "evi2": 2.5 * 0.34 / (0.4 + 0.144 + 1),
+        "bsi": (0.26 - 0.45) / 0.71,
+    }
+    for name, value in by_hand.items():
+        assert INDICES[name].compute(bands)[0] == pytest.approx(value)
+    assert np.isnan(INDICES["ndvi"].compute({"nir": np.array([0.0]), "red": np.array([0.0])})[0])
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(dense_look_px=800), Limits(full_look_px=1000, look_window_px=16)])
+def test_whole_thinned_and_windowed_looks_agree_with_right_observations(limits: Limits) -> None:
+    for make in (s.mean, s.area, s.share, s.water, s.change, s.series, s.region):
+        results, scores = run_checks(make().but(limits=limits).case())
+        assert [c.message for c in results if c.outcome in ("failed", "errored")] == []
+        assert scores.get("look_agreement", 1.0) > 0.5
+
+
+def test_a_thinned_look_still_sees_a_shifted_mask_and_a_wrong_value() -> None:
+    limits = Limits(dense_look_px=800)
+    results, _ = run_checks(s.mean().but({"/result/value": 0.10}, limits=limits).case(), ["consistency.value_matches_source"])
+    assert results[0].outcome == "failed"
+    made = s.water()
+    at, ref = next((k, r) for k, r in enumerate(made.observation.result.layers) if r.kind == "mask")
+    assert ref.grid is not None
+    mask, valid = made.bench.layers.read_mask(ref)
+    moved = made.bench.layers.put_mask(np.roll(mask, 6, axis=0) & valid, valid, ref.grid, label="water", scene_id="s")
+    wrong = made.but({f"/result/layers/{at}": moved.model_dump(mode="json")}, limits=limits)
+    results, _ = run_checks(wrong.case(), ["consistency.mask_matches_source"])
+    assert results[0].outcome == "failed"
+
+
+def test_windows_are_bounded_and_inside() -> None:
+    case = s.mean().case()
+    grid = case.used_scenes[0].grid.model_copy(update={"width": 20_000, "height": 30_000})
+    windows, whole = look_windows(case, grid)
+    assert not whole
+    assert sum(w * h for _, _, w, h in windows) <= 4096
+    assert all(c >= 0 and c + w <= 20_000 and r >= 0 and r + h <= 30_000 for c, r, w, h in windows)
+    assert step_of(case, (0, 0, 1000, 1000)) == 4
+
+
+def test_it_says_what_it_cannot_follow() -> None:
+    made = s.mean()
+    case = made.but({"/arguments/nodes/1/op": "raster.product.math"}).case()
+    with pytest.raises(CannotLookError, match="does not follow"):
+        look_of(case).statistic("i", "mean")
+    with pytest.raises(CannotLookError, match="no formula"):
+        look_of(made.but({"/arguments/nodes/1/params/index": "secret"}).case()).statistic("i", "mean")
+    with pytest.raises(CannotLookError, match="not at hand"):
+        look_of(made.but(has_reader=False).case())
+    with pytest.raises(CannotLookError, match="no valid pixel"):
+        estimate([np.empty(0)], True, "mean")
+
+
+def test_cache_is_bounded_and_read_only() -> None:
+    cache = PlaneCache(limit_bytes=40_000)
+    for k in range(20):
+        cache.put(k, Plane(np.zeros((1, 20, 20)), np.ones((1, 20, 20), bool)))
+    assert cache.get(0) is None
+    newest = cache.get(19)
+    assert newest is not None
+    with pytest.raises(ValueError, match="read-only"):
+        newest.data[0, 0, 0] = 1
+    cache.put("big", Plane(np.zeros((1, 100, 100)), np.ones((1, 100, 100), bool)))
+    assert cache.get("big") is None
+
+
+def test_pieces_agree_with_scipy() -> None:
+    from scipy import ndimage
+
+    rng = np.random.default_rng(3)
+    for share in (0.1, 0.4, 0.6):
+        mask = rng.random((40, 70)) < share
+        assert pieces(mask, corners=True) == ndimage.label(mask, structure=np.ones((3, 3)))[1]
+        assert pieces(mask, corners=False) == ndimage.label(mask)[1]
+    assert pieces(np.zeros((5, 5), bool), corners=True) == 0
+
+
+def test_otsu_parts_two_heaps() -> None:
+    rng = np.random.default_rng(1)
+    values = np.concatenate([rng.normal(-0.4, 0.05, 900), rng.normal(0.5, 0.05, 300)])
+    assert -0.25 < otsu(values) < 0.35
