@@ -469,7 +469,9 @@ class _Inspector:
             return bands
         high = max((c.high for c in counts.bands if c.high is not None), default=0.0)
         low = min((c.low for c in counts.bands if c.low is not None), default=0.0)
-        span = f"{facts.dtype}, {low:,.6g} to {high:,.6g}"
+        # a low that may be fill says nothing of the values
+        is_fill = any(c.value == low for c in counts.fill)
+        span = f"{facts.dtype}, up to {high:,.6g}" if is_fill else f"{facts.dtype}, {low:,.6g} to {high:,.6g}"
         is_wide = facts.dtype not in ("uint8", "int8")
         if self.profile is profiles.SENTINEL2 and facts.dtype in ("uint16", "int16") and high <= 65535:
             is_late = when is not None and when >= S2_OFFSET_SINCE
@@ -640,7 +642,7 @@ class _Inspector:
         n, share = self.counts.n_px, suspect.n_px / self.counts.n_px
         if suspect.value != 0 or share < 0.01 or suspect.n_px == n:
             return ""
-        return f" If they counted, every mean would read {1 - share:.0%} of what it is."
+        return f" If they counted, every mean would read {100 * (1 - share):.0f} % of what it is."
 
     def _shown(self, bands: list[Band]) -> list[Band]:
         return [b for b in bands if b.role != "alpha"]

@@ -15,7 +15,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import BandStatistics, RasterStatistics
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import Scene
-from apps.imagery.tiles import View, default_view, image_zoom, parse_view, stretch_range
+from apps.imagery.tiles import View, default_view, image_zoom, is_picture, parse_view, stretch_range
 
 # Roles as the select lists them, common ones first.
 _COMMON = ("blue", "green", "red", "nir", "swir1", "swir2", "rededge1", "rededge2", "rededge3", "nir08", "coastal", "pan",
@@ -154,10 +154,12 @@ def check_context(scene: Scene, *, bands: str = "", stretch: str = "") -> dict[s
         "statistics": statistics,
         "view_bands": chosen,
         "stretch": view.stretch,
+        "is_picture": is_picture(info, view),
         "views": views(info),
         "table": band_rows(info, statistics, view),
         "roles": [{"value": r, "name": role_name(r)} for r in ROLES],
         "version": version(scene),
+        "hatch": round(max(info.grid.width, info.grid.height) / 60, 2),
         "n_hidden": statistics.n_px - statistics.n_valid_px,
         "first_band": next((b for b in info.bands if b.role != "alpha"), info.bands[0]),
     }

@@ -130,7 +130,8 @@ def parse_view(info: SceneInfo, bands: str, stretch: str = "") -> View:
     return view
 
 
-def _is_picture(info: SceneInfo, view: View) -> bool:
+def is_picture(info: SceneInfo, view: View) -> bool:
+    """Whether the bands are an 8-bit picture's own colours, which are shown as stored."""
     roles = {b.index: b.role for b in info.bands}
     return info.dtype == "uint8" and view.stretch == "percent" and [roles[b] for b in view.bands] in (
         ["red", "green", "blue"], ["gray"],
@@ -165,9 +166,9 @@ def _shade(
         if band.role in ("ndvi", "evi") and view.stretch == "percent":
             low, high = (-0.2 - band.offset) / band.scale, (1.0 - band.offset) / band.scale
             return _colored(data[0], alpha, low, high, "rdylgn")
-        level = data[0].astype(np.uint8) if _is_picture(info, view) else _level(data[0], low, high)
+        level = data[0].astype(np.uint8) if is_picture(info, view) else _level(data[0], low, high)
         return np.dstack([level, level, level, alpha])
-    if _is_picture(info, view):
+    if is_picture(info, view):
         return np.dstack([data[0], data[1], data[2], alpha]).astype(np.uint8)
     levels = [_level(data[i], *stretch_range(statistics, b, view.stretch)) for i, b in enumerate(view.bands)]
     return np.dstack([*levels, alpha])

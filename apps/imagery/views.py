@@ -31,8 +31,11 @@ from apps.imagery.profiles import name_band
 from apps.imagery.selectors import scene_get_for_user, scene_list_for_project, upload_list_open
 
 PREVIEW_SIZES = {"thumbnail": 128, "card": 480, "preview": 1200}
-# The picture of a scene changes with what people say of it, so it is asked for again after a while; the ETag answers.
-SCENE_MAX_AGE_S = 300
+# The picture of a scene changes with what people say of it: an address without its version is asked for again, and the ETag
+# answers; one with its version stays.
+VERSIONED = "private, max-age=86400"
+REVALIDATED = "private, no-cache"
+IMMUTABLE = "private, max-age=86400, immutable"
 
 
 def _user(request: HttpRequest) -> User:
@@ -207,14 +210,11 @@ def _band_order(scene: Scene) -> tuple[int, str]:
 # --- pictures
 
 
-def _picture(request: HttpRequest, key: str, max_age: int, make: Callable[[], NDArray[np.uint8] | None],
-             kind: tiles.ImageFormat = "png", *, is_immutable: bool = False) -> HttpResponseBase:  # fmt: skip
+def _picture(
+    request: HttpRequest, key: str, cache: str, make: Callable[[], NDArray[np.uint8] | None], kind: tiles.ImageFormat = "png"
+) -> HttpResponseBase:
     etag = f'"{hashlib.sha256(key.encode()).hexdigest()[:32]}"'
-    headers = {
-        "ETag": etag,
-        "Cache-Control": f"private, max-age={max_age}" + (", immutable" if is_immutable else ""),
-        "Vary": "Cookie",
-    }
+    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Cookie"}
     if etag in [part.strip() for part in request.headers.get("If-None-Match", "").split(",")]:
         return HttpResponseNotModified(headers=headers)
     rgba = tiles.bounded(make)
@@ -237,8 +237,9 @@ def scene_picture(request: HttpRequest, scene_id: UUID, size: str = "thumbnail")
     info, statistics = scene.scene_info, RasterStatistics.model_validate(scene.statistics)
     view = tiles.parse_view(info, request.GET.get("bands", ""), request.GET.get("stretch", ""))
     path = blob_path(cast(str, scene.cog_id))
+    version = presentation.version(scene)
     return _picture(
-        request, f"{presentation.version(scene)}|{size}|{view}", SCENE_MAX_AGE_S,
+        request, f"{version}|{size}|{view}", VERSIONED if request.GET.get("v") == version else REVALIDATED,
         lambda: tiles.scene_preview(info, path, statistics, view, PREVIEW_SIZES[size]),
     )  # fmt: skip
 
@@ -254,9 +255,11 @@ def _scene_tile(request: HttpRequest, scene_id: UUID, z: int, x: int, y: int, ki
     info, statistics = scene.scene_info, RasterStatistics.model_validate(scene.statistics)
     view = tiles.parse_view(info, request.GET.get("bands", ""), request.GET.get("stretch", ""))
     path = blob_path(cast(str, scene.cog_id))
-    key = f"{make.__name__}|{presentation.version(scene)}|{view}|{z}/{x}/{y}|{kind}"
+    version = presentation.version(scene)
+    key = f"{make.__name__}|{version}|{view}|{z}/{x}/{y}|{kind}"
+    cache = VERSIONED if request.GET.get("v") == version else "private, max-age=60"
     return _picture(
-        request, key, SCENE_MAX_AGE_S, lambda: make(info, path, statistics, view, z, x, y), cast(tiles.ImageFormat, kind)
+        request, key, cache, lambda: make(info, path, statistics, view, z, x, y), cast(tiles.ImageFormat, kind)
     )
 
 
@@ -279,8 +282,8 @@ def _layer_tile(request: HttpRequest, digest: str, z: int, x: int, y: int, kind:
     artifact, _ = access_artifact_by_digest(_user(request), digest)
     path = blob_path(artifact.digest)
     return _picture(
-        request, f"{make.__name__}|{digest}|{z}/{x}/{y}|{kind}", 86_400, lambda: make(path, z, x, y),
-        cast(tiles.ImageFormat, kind), is_immutable=True,
+        request, f"{make.__name__}|{digest}|{z}/{x}/{y}|{kind}", IMMUTABLE, lambda: make(path, z, x, y),
+        cast(tiles.ImageFormat, kind),
     )  # fmt: skip
 
 
