@@ -14,6 +14,7 @@ _PLAIN_MONTH = "|".join(name.casefold() for name in calendar.month_name if name 
 _YEAR = r"(?:1[89]|20)\d\d"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("d.m.y", re.compile(rf"\b({_DAY})\.(0?[1-9]|1[0-2])\.({_YEAR})\b", re.I)),
     ("ymd", re.compile(rf"\b({_YEAR})[-/.](0?[1-9]|1[0-2])[-/.]({_DAY})\b(?:T[\d:.]+Z?)?", re.I)),
     ("dmy", re.compile(rf"\b({_DAY})(?:st|nd|rd|th)?(?:\s+of)?\s+({_MONTH})\.?,?\s+({_YEAR})\b", re.I)),
     ("mdy", re.compile(rf"\b({_MONTH})\.?\s+({_DAY})(?:st|nd|rd|th)?,?\s+({_YEAR})\b", re.I)),
@@ -78,6 +79,9 @@ def dates_in(text: str) -> list[DateSpan]:
 def _span(kind: str, m: re.Match[str]) -> tuple[date, date]:
     if kind == "ymd":
         day = date(int(m[1]), int(m[2]), int(m[3]))
+        return day, day
+    if kind == "d.m.y":
+        day = date(int(m[3]), int(m[2]), int(m[1]))
         return day, day
     if kind == "dmy":
         day = date(int(m[3]), _MONTHS[m[2].casefold()], int(m[1]))

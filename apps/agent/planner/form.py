@@ -75,6 +75,9 @@ class Form(Frozen):
     others: tuple[str, ...] = Field(default=(), max_length=10, description="further targets, for compare")
     statistic: Statistic = "mean"
     threshold: float | None = Field(default=None, allow_inf_nan=False)
+    upper: float | None = Field(
+        default=None, allow_inf_nan=False, description="with threshold: from threshold to this, both included"
+    )
     side: Literal["above", "below"] = "above"
     is_closed: bool = Field(default=False, description="the threshold itself counts too (at least, at most)")
     change: Literal["", "drop", "rise"] = Field(default="", description="the threshold is one of a change between two dates")
@@ -178,6 +181,7 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
         },
         {"name": "side", "label": "Side", "kind": "choice", "choices": [["above", "above"], ["below", "below"]]},
         {"name": "threshold", "label": "Threshold", "kind": "number", "choices": []},
+        {"name": "upper", "label": "Up to", "kind": "number", "choices": []},
         {"name": "change", "label": "Change", "kind": "choice", "choices": [["", "–"], ["drop", "drop"], ["rise", "rise"]]},
         {"name": "pick", "label": "Pick", "kind": "choice", "choices": [["max", "highest"], ["min", "lowest"]]},
         {
@@ -291,6 +295,10 @@ class _Builder:
                 "NO_ANSWER",
                 {"form": ["target", "threshold"]},
             )
+        if f.upper is not None and (f.threshold is None or f.upper < f.threshold or f.change or f.target):
+            raise _RefusalError("From which number to which, of which index?", "BAD_ARGUMENT", {"form": ["threshold", "upper"]})
+        if f.limit is not None and f.what not in ("exists", "difference"):
+            raise _RefusalError("A limit belongs to a question of yes or no.", "BAD_ARGUMENT", {"form": ["limit"]})
         if self.measured() in ("area", "share"):
             if f.quantity and not f.target and f.threshold is None:
                 raise _RefusalError(
@@ -571,7 +579,20 @@ class _Builder:
         below = f.side == "below" if not f.change else f.change == "drop"
         return {"op": ("<" if below else ">") + ("=" if f.is_closed else ""), "value": value}
 
+    def _mask_nodes(self, source: str) -> list[dict[str, Any]]:
+        """Nodes that end in ``mask``: where the quantity is beyond the threshold, or between two."""
+        f = self.form
+        if f.upper is None:
+            return [{"id": "mask", "op": "raster.product.threshold", "inputs": [source], "params": self._threshold()}]
+        return [
+            {"id": "low", "op": "raster.product.threshold", "inputs": [source], "params": {"op": ">=", "value": f.threshold}},
+            {"id": "high", "op": "raster.product.threshold", "inputs": [source], "params": {"op": "<=", "value": f.upper}},
+            {"id": "mask", "op": "raster.product.logic", "inputs": ["low", "high"], "params": {"op": "and"}},
+        ]
+
     def _condition(self) -> str:
+        if self.form.upper is not None:
+            return f"{self.form.threshold:g} ≤ {self.words.title(self.form.quantity)} ≤ {self.form.upper:g}"
         t = self._threshold()
         return f"{self.words.title(self.form.quantity)} {t['op']} {t['value']:g}"
 
@@ -592,7 +613,7 @@ class _Builder:
             self._needs_ground(scene)
         if not target:
             nodes, last = self._quantity_nodes(scene)
-            nodes.append({"id": "mask", "op": "raster.product.threshold", "inputs": [last], "params": self._threshold()})
+            nodes += self._mask_nodes(last)
             if kind == "area":
                 return self._add(
                     "execute",
@@ -850,7 +871,16 @@ class _Builder:
                 f"Mean of {title} of {_day(after)} minus {_day(before)}, over pixels valid at both.",
                 alternatives=arguments[1:],
             )
+            if f.limit is not None:
+                options: dict[str, Any] = {"phrase": f"Mean change of {title} {span}", "op": f.limit_op, "value": f.limit}
+                return AnswerRecipe(kind="boolean", steps=(n,), options=options)
             return AnswerRecipe(kind="value", steps=(n,), options={"phrase": f"Mean change of {title} {span}", "signed": True})
+        if f.limit is not None:
+            raise _RefusalError(
+                "Whether a change is larger than a number is answered for the mean of an index or band only.",
+                "NO_ANSWER",
+                {"form": ["limit"]},
+            )
         steps = (self._measure(before), self._measure(after))
         phrase = _lower(str(self._phrases()["phrase"]))
         return AnswerRecipe(

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from apps.agent.arguments import call_digest, parents_of, resolve
@@ -23,7 +24,8 @@ from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import TaskRef
 from apps.core.evidence.plan import Plan, Question
 
-_NUMBER = r"[-+]?\d+(?:[.,]\d+)?"
+_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?|\.\d+)"
+_YEAR = r"(?:19|20)\d\d"
 _ABOVE = (
     r"no less than|not less than|at least|greater than or equal to|greater than|higher than|more than|larger than|bigger than|"
     r"above|exceeding|exceeds?|over(?!\s+(?:19|20)\d\d\b)|>=|≥|>"
@@ -40,6 +42,14 @@ _RISE = r"ris(?:e|es|en)|rose|increas(?:e|es|ed)|gain(?:s|ed)?|growth|gr(?:ew|ow
 _CHANGE = r"chang(?:e|es|ed)|differ(?:ence|ences|s)?"
 _MOST = r"largest|larger|biggest|bigger|highest|higher|greatest|greater|most|more|maximum|maximal|peak"
 _LEAST = r"smallest|smaller|lowest|lower|least|less|fewest|fewer|minimum|minimal"
+
+
+# 'Could you tell me …' asks what follows, not whether one could.
+_POLITE = re.compile(
+    r"\W*(?:hello[,!.]?\s+|hi[,!.]?\s+)?(?:please,?\s+)?(?:(?:can|could|would|will) you (?:please )?(?:tell|give|show|find|"
+    r"calculate|compute|determine|estimate|measure|report|count)(?: me| us)?\b|"
+    r"i(?: would|'d)? (?:like|want|need) to know\b|do you know\b)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,9 @@ class _Text:
         lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
         for old, new in (("−", "-"), ("–", "-"), ("’", "'"), ("\n", " "), ("\t", " ")):
             lowered = lowered.replace(old, new)
+        polite = _POLITE.match(lowered)
+        if polite:
+            lowered = " " * polite.end() + lowered[polite.end() :]
         self.text = lowered
         self.free = [True] * len(lowered)
 
@@ -136,6 +149,10 @@ class _Text:
         if m:
             self.mark(*m.span())
         return m
+
+    def find(self, pattern: str) -> re.Match[str] | None:
+        """The first match among the words not read yet; they stay unread."""
+        return re.search(pattern, self.rest)
 
     def take_all(self, pattern: str) -> list[re.Match[str]]:
         out = []
@@ -209,7 +226,8 @@ def read_question(question: Question) -> Reading:
             f"Two indices or bands are named ({', '.join(words.title(q) for q in quantities)}); ask about one at a time.",
             guess=guess,
         )
-    if len(thresholds) > 1:
+    is_range = len(thresholds) == 2 and quantity and {h.side for h in thresholds} == {"above", "below"}
+    if len(thresholds) > 1 and (not is_range or any(h.change for h in thresholds)):
         return Reading(None, "Two limits are named; ask with one at a time.", guess=guess)
     region = t.take(
         r"\b(?:in|within|inside|of|for|over)?\s*(?:the |this |my |a )?(?:selected|drawn|marked|given|highlighted|outlined) "
@@ -231,8 +249,14 @@ def read_question(question: Question) -> Reading:
     guess |= fields
     t.take_all(
         r"\b(?:over|across|during|throughout|through|along) (?:the )?(?:time|years|months|series|period|dates|whole period|scene|"
-        r"image|area|region)\b|\btime series\b|\bseries\b|\btimes\b"
+        r"image|area|region)\b|\btime series\b|\bseries\b"
     )
+    n_dates = len({x.acquired_at.date() for x in question.scenes if x.acquired_at})
+    t.take_all(
+        rf"\b(?:over|across|of|for|from|between) (?:all |both )?(?:the |these |of the )?(?:{n_dates} )?dates\b|\bboth dates\b"
+    )
+    if not re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text):
+        t.take_all(r"\ball\b")
     t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
     left = t.left_over()
     if left:
@@ -297,42 +321,56 @@ def _scenes_named(t: _Text, question: Question) -> list[str]:
 
 
 def _thresholds(t: _Text) -> list[_Threshold]:
-    """Comparisons with a number; in 'a drop in NDVI of more than 0.2' it is one of a change."""
+    """Comparisons with a number; in 'a drop in NDVI of more than 0.2' it is one of a change. 'between 0.2 and 0.4' is two."""
     out = []
     tail = rf"(?:\s*{_UNIT})?"
-    first = rf"(?<!\w)(?P<op>{_ABOVE}|{_BELOW})\s*(?:of |a )?(?P<number>{_NUMBER})(?![\d.]|-\d){tail}"
+    number = rf"(?P<number>{_NUMBER})(?![\d.]|[-/]\d)"
+    between = (
+        rf"\b(?:between|from)\s+(?!{_YEAR}\b)(?P<low>{_NUMBER})(?![\d.]|[-/]\d)\s*%?\s*(?:and|to|-)\s*(?!{_YEAR}\b){number}{tail}"
+    )
+    for span in t.take_all(between):
+        unit = unit_of(span["unit"] or "") or ""
+        out.append(_Threshold(_value_of(span["low"]), "above", True, unit, "", span.start()))
+        out.append(_Threshold(_value_of(span["number"]), "below", True, unit, "", span.start() + 1))
+    first = rf"(?<!\w)(?P<op>{_ABOVE}|{_BELOW})(?P<mid>(?:\s+(?:an?|the|of|{_index_words()}))*)\s*{number}{tail}"
     second = (
-        rf"(?<![\w.])(?P<number>{_NUMBER}){tail}\s*(?P<op>or (?:more|above|higher|greater|over|less|below|lower|fewer)|"
-        r"and (?:above|more|below|less))\b"
+        rf"(?<![\w.]){number}{tail}\s*(?P<mid>)(?P<op>or (?:more|above|higher|greater|over|less|below|lower|fewer)|"
+        r"and (?:above|more|below|less))\b(?!\s*[\d.])"
     )
     for pattern, is_closed in ((second, True), (first, False)):
-        for m in t.take_all(pattern):
-            op, unit = m["op"], unit_of(m["unit"] or "") or ""
-            is_below = (
-                re.search(rf"{_BELOW}|\bless|\blower|\bfewer", op) is not None and re.search(r"no less|not less", op) is None
-            )
-            value = float(m["number"].replace(",", "."))
-            out.append(
-                _Threshold(
-                    value,
-                    "below" if is_below else "above",
-                    is_closed or bool(_CLOSED.search(op)),
-                    unit,
-                    _change_before(t, m.start()),
-                    m.start(),
-                )
-            )
+        while (m := t.find(pattern)) is not None:
+            op = m["op"]
+            # the index that stands between is left to be read as one
+            t.mark(m.start(), m.start("mid"))
+            t.mark(m.end("mid"), m.end())
+            is_below = re.search(rf"{_BELOW}|\bless|\blower|\bfewer", op) and not re.search(r"no less|not less", op)
+            side = "below" if is_below else "above"
+            closed = is_closed or bool(_CLOSED.search(op))
+            unit = unit_of(m["unit"] or "") or ""
+            out.append(_Threshold(_value_of(m["number"]), side, closed, unit, _change_before(t, m.start()), m.start()))
     return sorted(out, key=lambda h: h.at)
+
+
+def _value_of(number: str) -> float:
+    """1,000 is a thousand; 0,4 is a decimal number."""
+    if re.fullmatch(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", number):
+        return float(number.replace(",", ""))
+    return float(number.replace(",", "."))
+
+
+@lru_cache(maxsize=1)
+def _index_words() -> str:
+    """A pattern of all words for indices and bands, longest first."""
+    words = lexicon()
+    named = [*(w for i in words.indices.values() for w in i.words), *(w for b in words.bands.values() for w in b.words)]
+    return "|".join(re.escape(w) for w in sorted(named, key=len, reverse=True))
 
 
 def _change_before(t: _Text, at: int) -> str:
     """drop or rise where such a word governs the number at ``at``: nothing but small words and an index
     stand between.
     """
-    words = lexicon()
-    named = [*(w for i in words.indices.values() for w in i.words), *(w for b in words.bands.values() for w in b.words)]
-    names = "|".join(map(re.escape, named))
-    m = re.search(rf"\b(?P<word>{_DROP}|{_RISE})(?P<tail>(?:\s+(?:in|of|by|the|its|a|mean|{names}))*\s*)$", t.rest[:at])
+    m = re.search(rf"\b(?P<word>{_DROP}|{_RISE})(?P<tail>(?:\s+(?:in|of|by|the|its|a|mean|{_index_words()}))*\s*)$", t.rest[:at])
     if m is None:
         return ""
     t.mark(*m.span("word"))
@@ -472,11 +510,18 @@ def _intent(
         return {"what": "trend", "of": "statistic" if quantity else of, "statistic": statistic or "mean"}
     # area or share with a drop or rise by more than a number
     change = next((h.change for h in thresholds if h.change), "")
+    is_yes_no = re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text) is not None
+    if change and is_yes_no and not share and dimension(unit) != "area" and not t.said(r"\b(?:area|areas|any|pixels?|land)\b"):
+        t.take_all(r"\bby\b")
+        return {"what": "difference", "of": "statistic", "statistic": statistic or "mean", "change": change}
     if change:
         t.take_all(r"\bby\b|\bwhere\b|\bhow large\b|\bhow big\b")
         return {"what": "share" if share else "area", "change": change}
     # date
-    if t.take(r"\b(?:on |at |in )?(?:which|what) (?:date|day|time|month|acquisition)\b(?: of the year)?|^\W*when\b"):
+    if t.take(
+        r"\b(?:on |at |in )?(?:which|what) (?:date|day|time|month|acquisition)\b(?: of the year)?|^\W*when\b|"
+        r"\b(?:what(?:'s| is| was)|give me|find) the (?:date|day)\b"
+    ):
         pick = _pick(t, statistic)
         if pick is None:
             return None
@@ -578,7 +623,8 @@ def _comparison(
     """Which of two is larger, or is one larger than the other."""
     comparatives = r"larger|bigger|higher|greater|more|smaller|lower|less|fewer"
     is_main = not targets and not quantity and t.take(r"\b(?:main|dominant|prevailing|predominant|most common)\b") is not None
-    is_which = is_main or (t.has(r"\bwhich\b") and t.said(rf"\b(?:{_MOST}|{_LEAST})\b"))
+    is_what = len(targets) > 1 and t.has(r"\bwhat(?:'s| is| was)?\b") and t.has(rf"\b(?:{comparatives})\b")
+    is_which = is_main or is_what or (t.has(r"\bwhich\b") and t.said(rf"\b(?:{_MOST}|{_LEAST})\b"))
     is_yes_no = (
         re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text) is not None
         and t.has(rf"\b(?:{comparatives})\b")
@@ -589,11 +635,13 @@ def _comparison(
     if is_which and t.has(r"\bwhich (?:of the following )?(?:statement|answer)\b"):
         return None
     pick = _pick(t, statistic) or ("max" if is_main else None)
+    if len(targets) > 1:
+        t.take_all(rf"\b(?:{_MOST if pick == 'max' else _LEAST})\b")
     if pick is None:
         return None
     t.take_all(
-        r"\bwhich(?: of (?:the |these )?(?:two |three |following |\w+ )?)?\b|\bland[ -]?cover\b|\bclass(?:es)?\b|"
-        r"\b(?:type|target|object|surface type)s?\b"
+        r"\bwhich(?: of (?:the |these )?(?:two |three |following |\w+ )?(?:dates|days|times)?)?\b|\bland[ -]?cover\b|"
+        r"\bclass(?:es)?\b|\b(?:type|target|object|surface type)s?\b"
     )
     if statistic in ("min", "max", "") or (of != "statistic"):
         statistic = "mean"
@@ -639,9 +687,12 @@ def _form(
     else:
         out["dates"] = tuple(_span(s) for s in spans)
     if thresholds:
-        limit = thresholds[0]
+        limit = next((h for h in thresholds if h.side == "above"), thresholds[0]) if len(thresholds) > 1 else thresholds[0]
         value = limit.value / 100 if limit.unit == "%" else limit.value
-        if what == "exists" and (not quantity or (not targets and out.get("of") == "statistic")):
+        if what == "difference" and out.get("change"):
+            falls = out.pop("change") == "drop"
+            out |= {"limit": -value if falls else value, "limit_op": ("<" if falls else ">") + ("=" if limit.is_closed else "")}
+        elif what == "exists" and (not quantity or (not targets and out.get("of") == "statistic")):
             out |= {"limit": value, "limit_op": (">" if limit.side == "above" else "<") + ("=" if limit.is_closed else "")}
             if limit.unit == "%" and out["of"] == "area":
                 out["of"] = "share"
@@ -649,6 +700,9 @@ def _form(
                 out |= {"limit": limit.value, "of": "area", "unit": limit.unit}
         else:
             out |= {"threshold": value, "side": limit.side, "is_closed": limit.is_closed}
+        if len(thresholds) > 1:
+            upper = next(h for h in thresholds if h.side == "below")
+            out["upper"] = upper.value / 100 if upper.unit == "%" else upper.value
     if what == "exists" and out.get("of") == "area" and "limit" not in out:
         out["of"] = "share"
     if what in ("statistic", "area", "share", "count"):

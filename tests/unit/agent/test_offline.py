@@ -269,6 +269,55 @@ UNDERSTOOD: list[tuple[str, str, dict[str, Any]]] = [
         "What is the shortest distance from the ships to the water in km?",
         {"what": "distance", "target": "ship", "reference": "water", "unit": "km"},
     ),
+    # other words for the same
+    ("s2", "What is the area covered by water, in square kilometers?", {**WATER, "unit": "km2"}),
+    ("s2", "Could you tell me how much water there is in hectares?", {**WATER, "unit": "ha"}),
+    ("s2", "Can you measure the water area?", WATER),
+    ("one", "I would like to know the mean NDVI.", NDVI),
+    ("one", "How many hectares exceed an NDVI of 0.4?", AREA_04),
+    ("one", "How many hectares are covered by vegetation (NDVI above 0.4)?", {**AREA_04, "target": "vegetation"}),
+    ("one", "How many hectares have NDVI ≥ .4?", {**AREA_04, "is_closed": True}),
+    (
+        "one",
+        "How many hectares have NDVI between 0.2 and 0.4?",
+        {**AREA_04, "threshold": 0.2, "upper": 0.4, "is_closed": True},
+    ),
+    ("one", "How many hectares have NDVI above 0.2 and below 0.4?", {**AREA_04, "threshold": 0.2, "upper": 0.4}),
+    ("series", "What's the date of the lowest NDVI?", LOWEST),
+    ("series", "When was the minimum NDVI reached?", LOWEST),
+    ("series", "Mean NDVI over all 12 dates", NDVI),
+    ("pair", "Which month had the higher NDVI, July or November?", {**LOWEST, "pick": "max", "dates": ("July", "November")}),
+    ("pair", "On which of the two dates is there more vegetation?", {"what": "compare", "of": "area", "target": "vegetation"}),
+    (
+        "pair",
+        "Did NDVI drop by more than 0.1 between July and November?",
+        {**CHANGE, "dates": ("July", "November"), "limit": -0.1, "limit_op": "<"},
+    ),
+    ("pair", "What was the mean NDVI on 20.07.2002?", {**NDVI, "dates": ("2002-07-20",)}),
+    ("pair", "What area (in km²) experienced an NDVI decrease of more than 0.2?", {**DROP, "unit": "km2"}),
+    ("pair", "Where NDVI dropped by more than 0.2, how large is the area?", DROP),
+    (
+        "pair",
+        "How much vegetation was lost between July and November in hectares?",
+        {"what": "difference", "of": "area", "target": "vegetation", "unit": "ha", "dates": ("July", "November")},
+    ),
+    (
+        "s2",
+        "Is there more vegetation or more water?",
+        {"what": "compare", "of": "area", "target": "vegetation", "reference": "water"},
+    ),
+    (
+        "s2",
+        "What is larger, the water area or the vegetation area?",
+        {"what": "compare", "of": "area", "target": "water", "reference": "vegetation"},
+    ),
+    (
+        "s2",
+        "Is the water area larger than 2 km2?",
+        {"what": "exists", "of": "area", "target": "water", "limit": 2.0, "unit": "km2"},
+    ),
+    ("png", "Count all vehicles.", {"what": "count", "target": "vehicle"}),
+    ("png", "Are there at least 5 planes?", {"what": "exists", "of": "count", "target": "plane", "limit": 5.0, "limit_op": ">="}),
 ]
 
 
@@ -312,7 +361,17 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("s2", "How much is the mean NDVI not in water?", "NO_ANSWER", ""),
     ("series", "What is the mean NDVI of each date?", "NO_ANSWER", "each"),
     ("s2", "What is the water area excluding ponds?", "NO_ANSWER", "excluding"),
-    ("s2", "How many hectares have an NDVI between 0.2 and 0.4?", "NO_ANSWER", "0.2"),
+    ("s2", "How many hectares have an NDVI above 0.2 or above 0.4?", "NO_ANSWER", "Two limits"),
+    ("s2", "Does water cover more than half of the image?", "NO_ANSWER", "half"),
+    ("s2", "Is vegetation the dominant land cover?", "NO_ANSWER", "dominant"),
+    ("pair", "How much larger is the water area in November than in July?", "NO_ANSWER", "larger"),
+    ("s2", "What is the date of this image?", "NO_ANSWER", ""),
+    ("s2", "What is the cloud cover?", "NO_ANSWER", "Clouds"),
+    ("s2", "How deep is the water?", "NO_ANSWER", ""),
+    ("s2", "How fast did the water rise?", "NO_ANSWER", "fast"),
+    ("s2", "How many hectares of corn?", "NO_ANSWER", ""),
+    ("s2", "How many bands are there?", "NO_ANSWER", ""),
+    ("pair", "Did the water area grow by more than 10 %?", "NO_ANSWER", ""),
     ("s2", "How many cars and planes are there?", "NO_ANSWER", "Several"),
     ("s2", "What is the area of water and vegetation?", "NO_ANSWER", "Several"),
     ("s2", "How many red cars are there?", "NO_ANSWER", "red"),
@@ -425,6 +484,16 @@ def test_a_drop_is_a_negative_difference_of_the_later_minus_the_earlier() -> Non
         "op": ">=",
         "value": 0.1,
     }
+
+
+def test_a_range_is_two_masks_and_a_yes_or_no_of_a_change_a_number() -> None:
+    nodes = {n["id"]: n for n in asked(plan("one", "How many hectares have NDVI between 0.2 and 0.4?").steps[0])["nodes"]}
+    assert nodes["low"]["params"] == {"op": ">=", "value": 0.2}
+    assert nodes["high"]["params"] == {"op": "<=", "value": 0.4}
+    assert nodes["mask"]["inputs"] == ["low", "high"]
+    made = plan("pair", "Did NDVI drop by more than 0.1 between July and November?")
+    assert made.answer is not None
+    assert (made.answer.kind, made.answer.options["op"], made.answer.options["value"]) == ("boolean", "<", -0.1)
 
 
 def test_the_region_of_the_question_goes_into_every_call() -> None:
