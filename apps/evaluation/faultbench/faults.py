@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -607,7 +608,7 @@ def _region_clipped(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
     out = copy.deepcopy(arguments)
 
     def shrink(region: Any) -> Any:
-        return mapping(affinity.scale(shape(region), 0.5, 0.5, origin="center"))
+        return json.loads(json.dumps(mapping(affinity.scale(shape(region), 0.5, 0.5, origin="center"))))
 
     if out.get("region"):
         out["region"] = shrink(out["region"])
@@ -648,7 +649,7 @@ register(
 )
 
 
-# --- what is reported ------------------------------------------------------------------------------------------------------------
+# --- what is reported ----------------------------------------------------------------------------------------------------------
 def _value(change: Callable[[float], float | None], *, units: str | None = None) -> Callable[[Observation, Call], Observation]:
     def report(o: Observation, call: Call) -> Observation:
         v = o.result.value

@@ -1,4 +1,4 @@
-"""What the bench hands to the agent's loop: a log in memory, blobs in a folder, a judge that takes all, a tool box with a fault."""
+"""What the bench hands to the loop: a log in memory, blobs in a folder, a judge that takes all, a tool box with a fault."""
 
 from __future__ import annotations
 

@@ -1,0 +1,41 @@
+"""What evaluation borrows from the house: tool box, judge and planner as runs assembles them, scenes described as ingest does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from apps.core.digests import digest_file
+from apps.core.evidence.plan import Question
+from apps.core.geo import SceneInfo
+from apps.core.ports import Judge, LayerStore, RasterReader
+from apps.evaluation.faultbench.rig import BenchPrior
+from apps.evaluation.faultbench.runner import Door
+from apps.imagery.hints import SceneHints
+from apps.imagery.ingest_convert import convert
+from apps.imagery.inspect import inspect_file
+from apps.imagery.layers import ArtifactLayerStore
+from apps.imagery.readers import open_scene
+from apps.runs.assembly import judge_for, planner, revision
+from apps.tools.toolbox import LocalToolBox
+
+
+def bench_door(scratch: Path) -> Door:
+    """The fault bench's way in: the same parts as a run's, with files in ``scratch`` in place of the database."""
+
+    def describe(path: Path, roles: dict[int, str], scene_id: str) -> tuple[SceneInfo, Path]:
+        hints = SceneHints(roles={role: index for index, role in roles.items()} or None)
+        folder = Path(tempfile.mkdtemp(prefix="scene-", dir=scratch))
+        cog = folder / "scene.tif"
+        convert(path, cog, path.name, hints)
+        found = inspect_file(path, path.name, hints, scene_id=scene_id, artifact=digest_file(path))
+        return found.info, cog
+
+    def make_judge(question: Question, layers: LayerStore, prior: BenchPrior | None,
+                   opener: Callable[[SceneInfo], RasterReader]) -> Judge:
+        return judge_for(question, layers, prior, opener)
+
+    return Door(
+        make_toolbox=lambda opener, layers: LocalToolBox(open_scene=opener, layers=layers, revision=revision()),
+        make_layers=ArtifactLayerStore, make_judge=make_judge, planner=planner(), describe=describe, open_scene=open_scene)
