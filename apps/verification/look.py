@@ -215,8 +215,19 @@ class Look:
             if params.get("resample"):
                 raise CannotLookError("the scenes were resampled")
             scene_of_node(self.case, node_id)
-            before, after = self.node(inputs[0], window), self.node(inputs[1], window)
-            return Plane(after.data - before.data, after.valid & before.valid)
+            return change(self.node(inputs[0], window), self.node(inputs[1], window), str(params.get("mode") or "difference"))
+        if op == "raster.product.class_values" and len(inputs) == 1:
+            wanted = [number_of(v) for v in params.get("values") or ()]
+            plane = self.node(inputs[0], window)
+            return Plane(np.isin(plane.data, [v for v in wanted if v is not None]).astype(np.float64), plane.valid)
+        if op == "raster.product.apply_mask" and len(inputs) == 2:
+            scene_of_node(self.case, node_id)
+            plane, mask = self.node(inputs[0], window), self.node(inputs[1], window)
+            chosen = (mask.data != 0) == (str(params.get("keep", "true")) == "true")
+            return Plane(plane.data, plane.valid & mask.valid & chosen)
+        if op == "raster.product.logic" and len(inputs) >= 2:
+            scene_of_node(self.case, node_id)
+            return self._logic(str(params.get("op") or "and"), [self.node(n, window) for n in inputs])
         if op == "raster.product.threshold" and len(inputs) == 1 and params.get("op") in OPS:
             value = number_of(params.get("value"))
             if value is None:
@@ -225,6 +236,21 @@ class Look:
             with np.errstate(invalid="ignore"):
                 return Plane(OPS[str(params["op"])](plane.data, value).astype(np.float64), plane.valid)
         raise CannotLookError(f"the second look does not follow {op}")
+
+    @staticmethod
+    def _logic(op: str, planes: list[Plane]) -> Plane:
+        joins: dict[str, Callable[[Any, Any], Any]] = {
+            "and": lambda a, b: a & b,
+            "or": lambda a, b: a | b,
+            "xor": lambda a, b: a ^ b,
+            "and_not": lambda a, b: a & ~b,
+        }
+        if op not in joins:
+            raise CannotLookError(f"the second look does not follow {op!r}")
+        held, valid = planes[0].data != 0, planes[0].valid
+        for plane in planes[1:]:
+            held, valid = joins[op](held, plane.data != 0), valid & plane.valid
+        return Plane(held.astype(np.float64), valid)
 
     def _pair(self, node_id: str, window: Window) -> tuple[Plane, Plane]:
         node = self.case.nodes[node_id]
@@ -316,6 +342,46 @@ class Look:
         return estimate(values, whole, name, step)
 
 
+def change(before: Plane, after: Plane, mode: str) -> Plane:
+    """After against before: difference, percent of before, ratio, or absolute difference."""
+    valid = before.valid & after.valid
+    with np.errstate(divide="ignore", invalid="ignore"):
+        data = {
+            "difference": lambda: after.data - before.data,
+            "absolute": lambda: np.abs(after.data - before.data),
+            "ratio": lambda: ratio(after.data, before.data),
+            "percent": lambda: 100 * ratio(after.data - before.data, np.abs(before.data)),
+        }.get(mode, lambda: None)()
+    if data is None:
+        raise CannotLookError(f"the second look does not follow a change by {mode!r}")
+    return Plane(data, valid & np.isfinite(data))
+
+
+# Names that mean the same statistic.
+SAME_STATISTIC = {"average": "mean", "minimum": "min", "maximum": "max", "share": "mean", "stdev": "std", "stddev": "std"}
+STATISTICS: dict[str, Callable[[Any], Any]] = {
+    "mean": np.mean,
+    "median": np.median,
+    "min": np.min,
+    "max": np.max,
+    "std": np.std,
+    "variance": np.var,
+    "sum": np.sum,
+    "range": np.ptp,
+    "iqr": lambda v: np.subtract(*np.percentile(v, [75, 25])),
+    "cv": lambda v: np.std(v) / np.mean(v),
+}
+
+
+def statistic_function(name: str) -> Callable[[Any], Any] | None:
+    """The function of a statistic; ``percentile:95`` for percentiles; None for one that is not known here."""
+    name = SAME_STATISTIC.get(name, name)
+    if name.startswith("percentile:"):
+        q = float(name.split(":", 1)[1])
+        return lambda v: np.percentile(v, q)
+    return STATISTICS.get(name)
+
+
 def estimate(values: list[NDArray[np.float64]], whole: bool, name: str, step: int = 1) -> Estimate:
     """A statistic over windows; the error is that of window means, or of a regular sample where every ``step``-th pixel was seen.
 
@@ -324,16 +390,8 @@ def estimate(values: list[NDArray[np.float64]], whole: bool, name: str, step: in
     joined = np.concatenate(values) if values else np.empty(0)
     if joined.size == 0:
         raise CannotLookError("no valid pixel lies where the second look went")
-    how: dict[str, Callable[[Any], Any]] = {
-        "mean": np.mean,
-        "share": np.mean,
-        "median": np.median,
-        "min": np.min,
-        "max": np.max,
-        "std": np.std,
-        "sum": np.sum,
-    }
-    if name not in how:
+    how = statistic_function(name)
+    if how is None:
         raise CannotLookError(f"the second look does not follow the statistic {name!r}")
     full = [v for v in values if v.size]
     error = 0.0
@@ -344,7 +402,7 @@ def estimate(values: list[NDArray[np.float64]], whole: bool, name: str, step: in
         means = np.array([v.mean() for v in full])
         error = float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.inf
     return Estimate(
-        float(how[name](joined)),
+        float(how(joined)),
         whole and step == 1,
         whole,
         error,

@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.core.evidence.decision import CheckResult, EvidenceRequest
 from apps.verification.checks.case import Case, LayerUnreadableError, number_of
+from apps.verification.checks.geometry import bounds_of
 from apps.verification.formulas import INDICES
 
 # Another index that answers the same question, by target; the first whose bands the scene has is taken.
@@ -57,14 +58,6 @@ def propose_requests(case: Case, features: Mapping[str, float], contributions: M
         if tool == "execute"
         else []
     )
-    if features.get("valid_share", 1.0) < 0.5 and any("qa" in s.roles for s in case.used_scenes):
-        made.append(
-            EvidenceRequest(
-                kind="quality_mask",
-                reason="Much of the scene is masked; apply its quality band.",
-                arguments={"options": {"quality_mask": True}},
-            )
-        )
     tried = [o.arguments for o in case.supporting]
     fresh = [r for r in made if not any(all(a.get(k) == v for k, v in r.arguments.items()) for a in tried)]
     if not fresh:
@@ -117,56 +110,82 @@ def _regions(case: Case) -> list[EvidenceRequest]:
 
 
 def _objects(case: Case) -> list[EvidenceRequest]:
-    raw = case.arguments.get("objects_method")
-    method: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
-    scale = number_of(method.get("scale")) or case.evidence_number("source", "scale") or 1.0
+    asked, used = case.observation.arguments.get("objects_method"), case.observation.arguments_passed.get("objects_method")
+    method: dict[str, Any] = {**(used if isinstance(used, dict) else {}), **(asked if isinstance(asked, dict) else {})}
+    zoom = _zoom(case) or number_of(method.get("scale")) or 1.0
+    other = zoom * 1.5 if zoom * 1.5 <= 8 else zoom / 1.5
     out = [
         EvidenceRequest(
             kind="other_scale",
             reason="The same detector at another scale.",
-            arguments={"objects_method": {**method, "scale": min(8.0, round(scale * 1.5, 3))}},
+            arguments={"objects_method": {**method, "scale": round(other, 3)}},
         )
     ]
     windows = _doubtful_windows(case)
-    if windows:
+    if windows and case.region is None:
         out.append(
             EvidenceRequest(
                 kind="closer_look",
-                reason="Windows whose detections lie close to the threshold.",
+                reason=f"{len(windows)} windows around the detections closest to the threshold, in finer tiles.",
                 arguments={
-                    "options": {"windows": windows},
-                    "objects_method": {**method, "scale": min(8.0, round(scale * 2, 3)), "tile_px": 256, "overlap": 0.4},
+                    "region": {"type": "MultiPolygon", "coordinates": [[_ring(w)] for w in windows]},
+                    "region_crs": "image",
+                    "objects_method": {**method, "scale": round(min(8.0, zoom * 1.25), 3), "tile_px": 320, "overlap": 0.4},
                 },
             )
         )
-    out.append(
-        EvidenceRequest(
-            kind="second_detector",
-            reason="Another detector that knows the class.",
-            arguments={"objects_method": {**method, "detector": "second"}},
+    others = case.evidence("source", "alternatives")
+    if isinstance(others, list) and others and isinstance(others[0], str):
+        out.append(
+            EvidenceRequest(
+                kind="second_detector",
+                reason="Another detector that knows the class.",
+                arguments={"objects_method": {**method, "detector": others[0]}},
+            )
         )
-    )
     return out
 
 
-def _doubtful_windows(case: Case, side: int = 128, most: int = 6) -> list[Any]:
-    """[col, row, width, height] around the detections with the lowest scores."""
-    ref = case.layer("boxes")
-    if ref is None:
+def _zoom(case: Case) -> float | None:
+    """The zoom of the first pass of the detector, as it is on record."""
+    passes = case.evidence("intermediate", "passes")
+    first = passes[0] if isinstance(passes, list) and passes and isinstance(passes[0], dict) else {}
+    return number_of(first.get("zoom"))
+
+
+def _ring(window: list[int]) -> Any:
+    """The closed ring of a window, as GeoJSON."""
+    c, r, w, h = window
+    return [[c, r], [c + w, r], [c + w, r + h], [c, r + h], [c, r]]
+
+
+def _doubtful_windows(case: Case, side: int = 128, most: int = 6) -> list[list[int]]:
+    """[column, row, width, height], apart from each other, around the detections with the lowest scores."""
+    ref = next((r for r in case.observation.result.layers if r.kind == "boxes" and r.label != "candidates"), None)
+    scene = case.used_scenes[0] if len(case.used_scenes) == 1 else None
+    if ref is None or ref.crs != "image" or scene is None:
         return []
     try:
         features = case.features(ref)
     except LayerUnreadableError:
         return []
     scored = []
-    for f in features:
-        score = number_of((f.get("properties") or {}).get("score"))
-        ring = (f.get("geometry") or {}).get("coordinates")
-        if score is None or not ring:
-            continue
-        xs, ys = [p[0] for p in ring[0]], [p[1] for p in ring[0]]
-        scored.append((score, (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2))
-    return [[max(0, int(x) - side // 2), max(0, int(y) - side // 2), side, side] for _, x, y in sorted(scored)[:most]]
+    for feature, (x0, y0, x1, y1) in zip(features, bounds_of(features).tolist(), strict=True):
+        properties = feature.get("properties")
+        score = number_of(properties.get("score")) if isinstance(properties, dict) else None
+        if score is not None and x0 == x0:
+            scored.append((score, (x0 + x1) / 2, (y0 + y1) / 2))
+    width, height = min(side, scene.grid.width), min(side, scene.grid.height)
+    out: list[list[int]] = []
+    for _, x, y in sorted(scored):
+        c = min(max(0, int(x) - width // 2), scene.grid.width - width)
+        r = min(max(0, int(y) - height // 2), scene.grid.height - height)
+        # windows do not overlap: their union must be a valid polygon
+        if all(abs(c - o[0]) >= width or abs(r - o[1]) >= height for o in out):
+            out.append([c, r, width, height])
+        if len(out) == most:
+            break
+    return out
 
 
 def _execute(case: Case) -> list[EvidenceRequest]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+from shapely import contains_xy
+from shapely.geometry import shape
 
 from apps.core.evidence.observation import Observation
 from apps.verification.checks.case import Case, LayerUnreadableError, number_of
+from apps.verification.checks.geometry import bounds_of
 from apps.verification.units import to_si
 
 # relative difference at which two numbers are half-way between agreeing and not
@@ -35,11 +41,11 @@ def _agreement(case: Case, other: Observation) -> float | None:
         union = int((both & (mask | mask2)).sum())
         return 1.0 if union == 0 else float((both & mask & mask2).sum() / union)
     if one.result.kind != other.result.kind:
-        return _count_agreement(one, other)
+        return _count_agreement(case, other)
     if one.result.kind in ("date", "class", "text", "boolean"):
         return float(one.result.value == other.result.value)
     if one.result.kind == "layer":
-        return _count_agreement(one, other)
+        return _count_agreement(case, other)
     a, b = number_of(one.result.value), number_of(other.result.value)
     if a is None or b is None:
         return None
@@ -55,13 +61,32 @@ def closeness(a: float, b: float) -> float:
     return 1 / (1 + (abs(a - b) / scale / HALF_WAY) ** 2)
 
 
-def _count_agreement(one: Observation, other: Observation) -> float | None:
-    """Layers of objects agree by their numbers of features."""
-    counts = []
-    for obs in (one, other):
-        kept = obs.evidence.intermediate.get("kept")
-        value = number_of(kept) if kept is not None else number_of(obs.result.value)
-        if value is None:
-            return None
-        counts.append(value)
-    return closeness(counts[0], counts[1])
+def _count_agreement(case: Case, other: Observation) -> float | None:
+    """Layers of objects agree by their numbers of features; where the other looked at windows only, by those inside of them."""
+    windows = other.arguments.get("region") if other.arguments.get("region_crs") == "image" else None
+    if isinstance(windows, dict) and not case.is_limited:
+        inside = _inside(case, windows)
+        seen = _kept(other)
+        return None if inside is None or seen is None else closeness(inside, seen)
+    mine, seen = _kept(case.observation), _kept(other)
+    return None if mine is None or seen is None else closeness(mine, seen)
+
+
+def _kept(obs: Observation) -> float | None:
+    kept = number_of(obs.evidence.intermediate.get("kept"))
+    return kept if kept is not None else number_of(obs.result.value)
+
+
+def _inside(case: Case, windows: Mapping[str, Any]) -> float | None:
+    """How many of the case's boxes have their centre inside a GeoJSON geometry in pixels."""
+    try:
+        area = shape(windows)
+        n = 0
+        for ref in case.observation.result.layers:
+            if ref.kind == "boxes" and ref.label != "candidates":
+                b = bounds_of(case.features(ref))
+                b = b[np.isfinite(b).all(axis=1)]
+                n += int(np.count_nonzero(contains_xy(area, (b[:, 0] + b[:, 2]) / 2, (b[:, 1] + b[:, 3]) / 2)))
+        return float(n)
+    except Exception:  # a region or layer that cannot be read leaves nothing to compare
+        return None

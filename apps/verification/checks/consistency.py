@@ -41,6 +41,7 @@ from apps.verification.look import (
     look_of,
     look_windows,
     scene_of_node,
+    statistic_function,
     step_of,
 )
 from apps.verification.units import dimension, factor, split_rate, to_si
@@ -440,16 +441,8 @@ def mask_count_on_record(case: Case) -> Finding:
 
 
 def _statistic(values: NDArray[Any], name: str) -> float | None:
-    how: dict[str, Callable[[Any], Any]] = {
-        "mean": np.mean,
-        "median": np.median,
-        "min": np.min,
-        "max": np.max,
-        "std": np.std,
-        "sum": np.sum,
-    }
-    name = {"average": "mean", "minimum": "min", "maximum": "max"}.get(name, name)
-    return float(how[name](values)) if name in how and values.size else None
+    how = statistic_function(name)
+    return float(how(values)) if how is not None and values.size else None
 
 
 @check(
@@ -481,7 +474,7 @@ def statistic_recomputes(case: Case) -> Finding:
         case.limits.rel_tolerance * abs(truth), 1e-5 * float(np.ptp(values)) if values.size else 0.0, case.limits.abs_tolerance
     )
     at = ("/result/value", "/result/layers")
-    if statistic == "std" and values.size > 1:  # either convention of the degrees of freedom
+    if statistic in ("std", "variance", "cv") and values.size > 1:  # either convention of the degrees of freedom
         slack = max(slack, abs(float(np.std(values, ddof=1)) - truth) * 1.01)
     if abs(truth - case.value) > slack:
         return failed(
@@ -782,7 +775,7 @@ def _compare(case: Case, value: float, truth: Estimate, statistic: str) -> bool:
         return value <= truth.minimum + 1e-6 * spread
     if statistic == "max":
         return value >= truth.maximum - 1e-6 * spread
-    if statistic == "sum":
+    if statistic in ("sum", "range", "variance", "cv", "iqr"):
         return True
     floor = 1e-3 if truth.is_spread else case.limits.sample_floor
     return abs(value - truth.value) <= case.limits.sample_sigmas * truth.error + floor * spread
@@ -811,7 +804,7 @@ def value_matches_source(case: Case) -> Finding:
     if len(node["inputs"]) != 1:
         return not_applicable("a value of several rasters")
     source, op = node["inputs"][0], node["op"]
-    statistic = {"average": "mean", "minimum": "min", "maximum": "max"}.get(statistic_of(case), statistic_of(case))
+    statistic = statistic_of(case)
     try:
         look = look_of(case)
         scene = scene_of_node(case, source)
@@ -894,7 +887,7 @@ def series_matches_source(case: Case) -> Finding:
     node = case.nodes.get(case.output)
     if node is None or case.kind not in ("series", "trend", "date") or not case.observation.result.items:
         return not_applicable("no series")
-    statistic = {"average": "mean", "minimum": "min", "maximum": "max"}.get(statistic_of(case), statistic_of(case)) or "mean"
+    statistic = statistic_of(case) or "mean"
     by_scene = {}
     for name in node["inputs"]:
         try:

@@ -18,6 +18,7 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.formulas import INDICES, STAND_INS
+from apps.verification.look import SAME_STATISTIC
 from apps.verification.units import dimension, to_si
 
 
@@ -26,10 +27,13 @@ def quantity_of(case: Case) -> str:
 
 
 def statistic_of(case: Case) -> str:
-    """Statistic of the output node; '' where there is none."""
+    """Statistic of the output node, ``percentile:q`` for percentiles; the operators' default is the mean; '' without a node."""
     node = case.nodes.get(case.output)
-    found = node["params"].get("statistic") if node else None
-    return found.lower() if isinstance(found, str) else ""
+    if node is None or not node["op"].startswith("raster.summarize."):
+        return ""
+    name = str(node["params"].get("statistic") or "mean").lower()
+    q = number_of(node["params"].get("percentile"))
+    return f"percentile:{q:g}" if name == "percentile" and q is not None else SAME_STATISTIC.get(name, name)
 
 
 @check("fraction_in_range", catches=("percent as fraction", "wrong denominator"), reads=("/result/value", "/result/unit"))

@@ -236,7 +236,39 @@ def test_doubtful_detections_ask_for_what_would_settle_them() -> None:
     kinds = [r.kind for r in decision.requested]
     assert kinds[:2] == ["other_scale", "closer_look"]
     assert decision.requested[0].arguments["objects_method"]["scale"] == 1.5
-    assert len(decision.requested[1].arguments["options"]["windows"]) == 6
+    looks = decision.requested[1].arguments
+    assert looks["region_crs"] == "image"
+    assert 1 <= len(looks["region"]["coordinates"]) <= 6
+
+
+def test_a_closer_look_at_windows_is_compared_inside_them() -> None:
+    made = s.objects()
+    windows = {"type": "MultiPolygon", "coordinates": [[[[0, 0], [90, 0], [90, 80], [0, 80], [0, 0]]]]}
+    near = s.objects(s.trees()[:2] + s.trees()[4:6]).observation
+    near = near.model_copy(update={"id": "near", "arguments": {**near.arguments, "region": windows, "region_crs": "image"}})
+    _, decision = judged(made.but(supporting=(near,)))
+    assert decision.features["support_agreement"] == 1.0
+    _, other = judged(made.but(supporting=(near.model_copy(update={"arguments": made.observation.arguments}),)))
+    assert other.features["support_agreement"] < 0.2
+
+
+@pytest.mark.parametrize("make", [s.water, s.mean])
+def test_requests_are_calls_that_the_tools_take(make: Callable[[], Sample]) -> None:
+    from apps.agent.arguments import fit_to_contract, merge
+    from apps.verification.requests import propose_requests
+
+    made = make()
+    proposed = propose_requests(made.case(), {}, {})
+    assert proposed[0].kind in ("second_method", "recompute")
+    for request in proposed:
+        arguments = fit_to_contract(made.observation.tool, merge(made.observation.arguments, request.arguments))
+        assert arguments is not None
+        answer = made.bench.call(made.observation.tool, arguments)
+        assert answer.status.state == "ok", answer.status.reason
+        supported = made.but(supporting=(answer,))
+        _, decision = judged(supported)
+        assert decision.features["support_agreement"] > 0.9
+        assert request.arguments not in [r.arguments for r in propose_requests(supported.case(), {}, {})]
 
 
 # --- verify FILE --------------------------------------------------------------------------------------------------------------
