@@ -301,5 +301,6 @@ LOGGING: dict[str, Any] = {
         "django": {"level": LOG_LEVEL},
         "rasterio": {"level": "WARNING"},
         "PIL": {"level": "WARNING"},
+        "numexpr": {"level": "WARNING"},
     },
 }

@@ -155,9 +155,10 @@ def _bubble(folder: Path) -> list[str]:
         return []
     seen = ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", sys.base_prefix, sys.prefix, str(ROOT / "apps")]
     binds = [part for path in dict.fromkeys(seen) for part in ("--ro-bind-try", path, path)]
+    # /tmp first: the checkout itself may lie below it
     return [
-        program, "--unshare-all", "--die-with-parent", "--new-session", *binds, "--proc", "/proc", "--dev", "/dev",
-        "--tmpfs", "/tmp", "--bind", str(folder), str(folder), "--chdir", str(ROOT), "--",
+        program, "--unshare-all", "--die-with-parent", "--new-session", "--tmpfs", "/tmp", *binds,
+        "--proc", "/proc", "--dev", "/dev", "--bind", str(folder), str(folder), "--chdir", str(ROOT), "--",
     ]  # fmt: skip
 
 

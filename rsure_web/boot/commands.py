@@ -90,7 +90,7 @@ def _setup(arguments: list[str]) -> int:
     packages.packages_ensure()
     services = Services()
     with services.lease() as urls:
-        migrate_ensure(services, packages.environment() | urls)
+        migrate_ensure(services, packages.command_environment() | urls)
     system.chromium_ensure()
     if not options.no_ml and not packages.has_ml():
         say("installing torch and ultralytics (minutes) ...")
@@ -103,7 +103,7 @@ def _django(name: str, arguments: list[str]) -> int:
     packages.packages_ensure()
     services = Services()
     with services.lease() as urls:
-        env = packages.environment() | urls
+        env = packages.command_environment() | urls
         if name != "manage":
             migrate_ensure(services, env)
             return run_manage([name, *arguments], env)

@@ -169,6 +169,11 @@ def _opencv_mend(home: Path) -> None:
     )
 
 
+def command_environment() -> dict[str, str]:
+    """`environment` for a command that a person waits for: only what matters is logged, for eyes to read."""
+    return {"LOG_LEVEL": "WARNING", "LOG_FORMAT": "plain"} | environment()
+
+
 def environment() -> dict[str, str]:
     """The environment of a process in the venv: ours, less what would misdirect GDAL and PROJ."""
     env = {

@@ -283,8 +283,9 @@ def up(arguments: list[str]) -> int:
                 env["ALLOWED_HOSTS"] = f"localhost,127.0.0.1,{options.host},{socket.gethostname()}"
             if options.no_ml:
                 env["RSURE_NO_ML"] = "1"
-            migrate_ensure(services, env)
-            _collect_static(env)
+            quiet = packages.command_environment() | env
+            migrate_ensure(services, quiet)
+            _collect_static(quiet)
             supervisor = Supervisor(env=env, logs=home / "logs")
             try:
                 supervisor.add(
@@ -309,7 +310,7 @@ def up(arguments: list[str]) -> int:
                 address = f"http://{'localhost' if local in ('127.0.0.1', '::1') else local}:{port}/"
                 record(address)
                 say(f"the page is up after {time.monotonic() - began:.0f} s at {address}; preparing the sample ...")
-                told = _sample_prepare(env)
+                told = _sample_prepare(quiet)
                 print(f"\nRSure Web is ready after {time.monotonic() - began:.0f} s: {address}", flush=True)
                 if told:
                     print(told, flush=True)
