@@ -18,6 +18,9 @@ MAX_RASTER_BYTES = 24 * 2**30
 # Pixels of a PNG or JPEG: their decoders hold whole rows or the whole picture.
 MAX_PICTURE_PX = 400_000_000
 MAX_SIDE_PX = 500_000
+# A file that unpacks to more than BOMB_BYTES may not be smaller than 1/BOMB_RATIO of that: deflate reaches 1/1030.
+BOMB_BYTES = 2**30
+BOMB_RATIO = 5000
 MAX_BANDS = 1000
 
 
@@ -155,8 +158,8 @@ def picture_size(path: Path, kind: Format) -> tuple[int, int] | None:
     )
 
 
-def check_size(width: int, height: int, n_bands: int, itemsize: int, name: str) -> None:
-    """Refuses (UserError TOO_LARGE) what would not fit, before any pixel is read."""
+def check_size(width: int, height: int, n_bands: int, itemsize: int, name: str, n_bytes: int | None = None) -> None:
+    """Refuses (UserError TOO_LARGE) what would not fit, before any pixel is read; ``n_bytes`` is the size of the file."""
     total = width * height * n_bands * itemsize
     if width < 1 or height < 1 or n_bands < 1:
         raise UserError(
@@ -173,6 +176,14 @@ def check_size(width: int, height: int, n_bands: int, itemsize: int, name: str) 
             f"It declares {width:,} × {height:,} pixels in {n_bands} bands: "
             f"{total / 2**30:,.1f} GiB unpacked; the limit is {MAX_RASTER_BYTES / 2**30:.0f} GiB.",
             "Cut it into parts and upload those.",
+            status=413,
+        )
+    if n_bytes is not None and total > BOMB_BYTES and total > BOMB_RATIO * n_bytes:
+        raise UserError(
+            "TOO_LARGE",
+            f"“{name}” declares far more than it holds.",
+            f"{n_bytes:,} bytes would unpack to {total / 2**30:,.1f} GiB.",
+            "Cut the empty parts off and upload the rest.",
             status=413,
         )
 

@@ -4,14 +4,13 @@ files)."""
 from __future__ import annotations
 
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rasterio
 from rasterio.enums import ColorInterp
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import RasterioError
 
 from apps.core.errors import UserError
 from apps.imagery.facts import BandFacts, RasterFacts
@@ -29,19 +28,17 @@ def convert(source: Path, target: Path, name: str, hints: SceneHints) -> RasterF
 
     Raises UserError UNSAFE_FILE, UNREADABLE, TOO_LARGE or BAD_ARGUMENT.
     """
-    with warnings.catch_warnings(), rasterio.Env(**GDAL_OPTIONS):
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with tempfile.TemporaryDirectory(prefix="convert-", dir=target.parent) as folder:
-            plain = Path(folder) / "plain.tif"
-            try:
-                return _convert(source, plain, target, name, hints)
-            except (RasterioError, MemoryError) as error:
-                if isinstance(error, MemoryError):
-                    raise UserError(
-                        "TOO_LARGE", f"“{name}” is too large.", "It needs more memory than ingest may use.",
-                        "Cut it into parts, or store it in tiles, and upload that.", status=413,
-                    ) from error  # fmt: skip
-                raise unreadable(name, "Its pixels are broken or cut off, or packed in a way that is not read.") from error
+    with rasterio.Env(**GDAL_OPTIONS), tempfile.TemporaryDirectory(prefix="convert-", dir=target.parent) as folder:
+        plain = Path(folder) / "plain.tif"
+        try:
+            return _convert(source, plain, target, name, hints)
+        except (RasterioError, MemoryError) as error:
+            if isinstance(error, MemoryError):
+                raise UserError(
+                    "TOO_LARGE", f"“{name}” is too large.", "It needs more memory than ingest may use.",
+                    "Cut it into parts, or store it in tiles, and upload that.", status=413,
+                ) from error  # fmt: skip
+            raise unreadable(name, "Its pixels are broken or cut off, or packed in a way that is not read.") from error
 
 
 def _convert(source: Path, plain: Path, target: Path, name: str, hints: SceneHints) -> RasterFacts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from rasterio.enums import MaskFlags
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import RasterioError
 from scipy import ndimage
 
 from apps.core.errors import UserError
@@ -38,8 +37,7 @@ def open_upload(path: Path, name: str) -> tuple[Any, Format]:
     kind = format_of(path, name)
     check_picture(path, kind, name)
     try:
-        with warnings.catch_warnings(), rasterio.Env(**GDAL_OPTIONS):
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.Env(**GDAL_OPTIONS):
             dataset = rasterio.open(path, driver=kind.driver)
     except (RasterioError, ValueError, IndexError) as error:
         raise unreadable(name, f"It looks like {kind.name}, but it is broken, cut off, or of a kind not read.") from error
@@ -57,7 +55,7 @@ def open_upload(path: Path, name: str) -> tuple[Any, Format]:
                 "Convert it to amplitude, intensity or dB (real numbers) and upload that.",
                 status=415,
             )
-        check_size(dataset.width, dataset.height, dataset.count, np.dtype(kind_of).itemsize, name)
+        check_size(dataset.width, dataset.height, dataset.count, np.dtype(kind_of).itemsize, name, path.stat().st_size)
     except (TypeError, UserError) as error:
         dataset.close()
         if isinstance(error, UserError):

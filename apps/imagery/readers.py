@@ -8,6 +8,7 @@ one file with its driver pinned.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from rasterio.enums import MaskFlags, Resampling
-from rasterio.errors import RasterioError
+from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.windows import Window as RasterioWindow
 
 from apps.core.errors import FaultError, UserError
@@ -27,6 +28,9 @@ from apps.core.geo.raster import MaskedRaster, valid_mask
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.imagery.formats import TIFF, sniff
+
+# Pictures without a place on the ground are ordinary here.
+warnings.filterwarnings("ignore", category=NotGeoreferencedWarning)
 
 # Nothing beside the file is looked at (sidecar .ovr, .aux.xml, .msk), and nothing is fetched.
 GDAL_OPTIONS: dict[str, Any] = {

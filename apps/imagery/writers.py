@@ -47,7 +47,6 @@ def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str) -> None:
         blocksize=block_size(n_bands, kind.itemsize),
         bigtiff="IF_SAFER",
         num_threads=2,
-        copy_src_overviews=False,
         overviews="IGNORE_EXISTING",
     )
 
