@@ -1,0 +1,80 @@
+"""Scene classifiers: pictures in, calibrated probabilities and a scope score out; one load a process, behind a lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.core.errors import ToolAbstainedError
+from apps.tools.zoo.cards import ModelCard
+from apps.tools.zoo.registry import verified
+from apps.tools.zoo.runtime import torch_module
+
+# architecture → (input side in pixels, mean, deviation) over RGB in 0..1
+INPUT: dict[str, tuple[int, tuple[float, float, float], tuple[float, float, float]]] = {
+    "efficientnet_lite0": (224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "small_resnet": (64, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))}
+VIEWS = 4
+_lock = threading.RLock()
+_loaded: dict[tuple[str, str], Classifier] = {}
+
+
+class Classifier:
+    """A classifier of this project's own format."""
+
+    def __init__(self, card: ModelCard, path: Path):
+        from apps.tools.zoo.states import load_state
+
+        self.card = card
+        self.model, about = load_state(path)
+        self.architecture = str(about["architecture"])
+        if tuple(about["classes"]) != card.class_names or self.architecture not in INPUT:
+            raise ToolAbstainedError(f"The weights of {card.name} know other classes than its card says.", code="MODEL_MISSING")
+
+    def logits(self, images: Sequence[NDArray[np.uint8]], batch: int = 16) -> NDArray[np.float64]:
+        """(n, classes): mean logits over four quarter turns of pictures uint8 (rows, columns, 3) RGB of any size."""
+        torch = torch_module()
+        side, mean, deviation = INPUT[self.architecture]
+        middle, spread = torch.tensor(mean).view(1, 3, 1, 1), torch.tensor(deviation).view(1, 3, 1, 1)
+        out = []
+        with _lock, torch.inference_mode():
+            for at in range(0, len(images), batch):
+                x = torch.cat([_sized(i, side) for i in images[at:at + batch]])
+                x = (x - middle) / spread
+                out.append(torch.stack([self.model(torch.rot90(x, k, (2, 3))) for k in range(VIEWS)]).mean(0).double().numpy())
+        return np.concatenate(out)
+
+    def probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Softmax at the card's temperature."""
+        z = logits / (self.card.temperature or 1.0)
+        e = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+    @staticmethod
+    def scope_score(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Energy (Liu et al. 2020): log of the summed exponentials; low where the picture is like none of the classes."""
+        top = logits.max(axis=1)
+        return np.asarray(top + np.log(np.exp(logits - top[:, None]).sum(axis=1)))
+
+
+def _sized(image: NDArray[np.uint8], side: int) -> object:
+    torch = torch_module()
+    x = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float()[None] / 255
+    if x.shape[-2:] != (side, side):
+        x = torch.nn.functional.interpolate(x, size=(side, side), mode="bilinear", antialias=True, align_corners=False)
+    return x
+
+
+def load_classifier(card: ModelCard, path: Path) -> Classifier:
+    """The classifier of a card, loaded once a process. Raises ToolAbstainedError (MODEL_MISSING) where it cannot be loaded."""
+    if card.format != "rsw":
+        raise ToolAbstainedError(f"{card.name}: scene classifiers are read in the format rsw only.", code="MODEL_MISSING")
+    key = (card.name, card.sha256)
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = Classifier(card, verified(card, path))
+        return _loaded[key]

@@ -1,0 +1,109 @@
+"""How this project holds torch and ultralytics: offline, silent, imported only when a model is really needed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+from apps.core.errors import ToolAbstainedError
+
+HOW_TO_SWITCH_ON = ("Models are off: torch is not installed. Switch them on with "
+                    "`pip install -r requirements-ml.txt` in the project's environment (`./rsure setup` does it).")
+_ULTRALYTICS_SETTINGS = ("sync", "clearml", "comet", "dvc", "mlflow", "neptune", "raytune", "tensorboard", "wandb", "hub",
+                         "vscode_msg")
+_lock = threading.RLock()
+_ready = False
+
+
+def state_home() -> Path:
+    """The folder of the machine's own state: RSURE_HOME, else ``.rsure`` in the checkout."""
+    given = os.environ.get("RSURE_HOME")
+    return Path(given) if given else Path(__file__).resolve().parents[3] / ".rsure"
+
+
+def has_torch() -> bool:
+    """True where torch is installed and not switched off (``up --no-ml``); nothing is imported."""
+    if os.environ.get("RSURE_NO_ML"):
+        return False
+    return importlib.util.find_spec("torch") is not None
+
+
+def has_ultralytics() -> bool:
+    return has_torch() and importlib.util.find_spec("ultralytics") is not None
+
+
+def torch_module() -> Any:
+    """torch, imported on first use. Raises ToolAbstainedError (MODEL_MISSING) where it is not installed."""
+    if not has_torch():
+        raise ToolAbstainedError(HOW_TO_SWITCH_ON, code="MODEL_MISSING", needs={"packages": ["torch"]})
+    with _lock:
+        return importlib.import_module("torch")
+
+
+def ultralytics_module() -> Any:
+    """ultralytics, imported on first use with everything that phones home switched off and no network needed.
+
+    It asks its site for a font and a version on first use; a font copy of matplotlib and YOLO_OFFLINE keep it quiet.
+    Raises ToolAbstainedError (MODEL_MISSING) where it is not installed.
+    """
+    torch_module()
+    if not has_ultralytics():
+        raise ToolAbstainedError(HOW_TO_SWITCH_ON, code="MODEL_MISSING", needs={"packages": ["ultralytics"]})
+    global _ready
+    with _lock:
+        if not _ready:
+            _prepare_offline()
+        module = importlib.import_module("ultralytics")
+        if not _ready:
+            settings = module.settings
+            off = {k: False for k in _ULTRALYTICS_SETTINGS if k in settings}
+            if any(settings[k] for k in off):
+                settings.update(off)
+            _ready = True
+        return module
+
+
+def _prepare_offline() -> None:
+    os.environ["YOLO_OFFLINE"] = "true"
+    os.environ["YOLO_AUTOINSTALL"] = "false"
+    os.environ.setdefault("YOLO_VERBOSE", "false")
+    folder = state_home() / "ultralytics"
+    os.environ["YOLO_CONFIG_DIR"] = str(folder)
+    inner = folder / "Ultralytics"
+    inner.mkdir(parents=True, exist_ok=True)
+    font = inner / "Arial.ttf"
+    spec = importlib.util.find_spec("matplotlib")
+    if not font.exists() and spec is not None and spec.origin is not None:
+        source = Path(spec.origin).parent / "mpl-data/fonts/ttf/DejaVuSans.ttf"
+        if source.exists():
+            shutil.copyfile(source, font)
+    broken = inner / "settings.json"
+    if broken.exists():
+        try:
+            json.loads(broken.read_text())
+        except ValueError:
+            broken.unlink()
+
+
+def device_name() -> str:
+    """``cuda:0`` where torch sees a GPU, else ``cpu``."""
+    torch = torch_module()
+    return "cuda:0" if torch.cuda.is_available() else "cpu"
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Versions of the named packages that are installed, for provenance."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,249 @@
+"""Scores a detector as the tool uses it: average precision by class, counts by picture, calibration of scores and intervals.
+
+Pictures go through the same tiling and filters as a question's scene. A class is scored on the pictures of those domains in which
+it was annotated (see ``detector.ANNOTATED``): an unlabelled car on an airport picture is no mistake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.core.geo.bands import Band
+from apps.core.geo.grid import Grid
+from apps.core.geo.raster import MaskedRaster
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import Window
+from apps.tools.contract import ObjectsMethod
+from apps.tools.perceive.objects import Pixels, detect_scene
+from apps.tools.region import RegionMask
+from apps.tools.zoo.cards import CountCalibration, ModelCard
+from apps.tools.zoo.counting import count_interval, fit_logistic, probability
+from apps.tools.zoo.detectors import Detector, load_detector
+from apps.tools.zoo.runtime import torch_module
+from apps.tools.zoo.tiling import Boxes
+from apps.tools.zoo.training.detector import ANNOTATED, Picture, domain_of, read_split
+
+
+class ArrayReader:
+    """A picture in memory behind the RasterReader port: uint8 (rows, columns, 3) RGB, all valid."""
+
+    def __init__(self, rgb: NDArray[np.uint8], gsd_m: float | None = None):
+        self._rgb = rgb
+        h, w = rgb.shape[:2]
+        self._info = SceneInfo(scene_id="picture", artifact="sha256:" + "0" * 64, name="picture", grid=Grid(width=w, height=h),
+                               dtype="uint8", gsd_m=gsd_m,
+                               bands=tuple(Band(index=i + 1, role=r) for i, r in enumerate(("red", "green", "blue"))))
+
+    @property
+    def info(self) -> SceneInfo:
+        return self._info
+
+    def read(self, bands: Sequence[int], window: Window | None = None, out_shape: tuple[int, int] | None = None, *,
+             physical: bool = True) -> MaskedRaster:
+        x, y, w, h = window or (0, 0, self._info.grid.width, self._info.grid.height)
+        part = self._rgb[y:y + h, x:x + w]
+        if out_shape is not None:
+            rows = (np.arange(out_shape[0]) * h // out_shape[0])
+            cols = (np.arange(out_shape[1]) * w // out_shape[1])
+            part = part[rows][:, cols]
+        data = np.stack([part[:, :, b - 1] for b in bands])
+        grid = Grid(width=data.shape[2], height=data.shape[1])
+        return MaskedRaster(data, np.ones(data.shape, bool), grid, tuple(self._info.bands[b - 1] for b in bands))
+
+    def windows(self, size: int = 1024) -> Iterator[Window]:
+        for y in range(0, self._info.grid.height, size):
+            for x in range(0, self._info.grid.width, size):
+                yield x, y, min(size, self._info.grid.width - x), min(size, self._info.grid.height - y)
+
+    def close(self) -> None:
+        return None
+
+
+def iou_matrix(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    inter = np.prod(np.clip(high - low, 0, None), axis=2)
+    area_a, area_b = np.prod(a[:, 2:] - a[:, :2], axis=1), np.prod(b[:, 2:] - b[:, :2], axis=1)
+    return np.asarray(inter / np.maximum(area_a[:, None] + area_b[None] - inter, 1e-9))
+
+
+def matched(found: NDArray[Any], score: NDArray[Any], truth: NDArray[Any], iou: float = 0.5) -> NDArray[np.bool_]:
+    """Which boxes are true: in order of score each takes the free true box of the largest IoU ≥ ``iou``."""
+    hit = np.zeros(len(found), bool)
+    if not len(found) or not len(truth):
+        return hit
+    overlap, free = iou_matrix(found, truth), np.ones(len(truth), bool)
+    for i in np.argsort(-score, kind="stable"):
+        row = np.where(free, overlap[i], -1)
+        j = int(np.argmax(row))
+        if row[j] >= iou:
+            hit[i], free[j] = True, False
+    return hit
+
+
+def average_precision(score: NDArray[Any], hit: NDArray[np.bool_], n_true: int) -> float:
+    """Area under precision over recall with the precision envelope, 101 points (as COCO)."""
+    if n_true == 0:
+        return float("nan")
+    order = np.argsort(-score, kind="stable")
+    tp = np.cumsum(hit[order])
+    precision = tp / np.arange(1, len(tp) + 1)
+    recall = tp / n_true
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    at = np.searchsorted(recall, np.linspace(0, 1, 101), side="left")
+    return float(np.mean([envelope[i] if i < len(envelope) else 0.0 for i in at]))
+
+
+@dataclass(slots=True)
+class Scored:
+    """Boxes of one class on one picture against the truth."""
+
+    name: str
+    score: NDArray[np.float64]
+    hit: NDArray[np.bool_]
+    n_true: int
+
+
+def run_split(detector: Detector, card: ModelCard, pictures: Sequence[Picture], zooms: dict[str, float], floor: float = 0.01
+              ) -> tuple[dict[str, list[Scored]], float, float]:
+    """(by class the scored pictures, megapixels, seconds)."""
+    out: dict[str, list[Scored]] = {c.name: [] for c in card.classes}
+    mpx = seconds = 0.0
+    for p in pictures:
+        domain = domain_of(p.name)
+        reader = ArrayReader(np.ascontiguousarray(p.image[:, :, ::-1]))
+        began = time.perf_counter()
+        boxes, run = detect_scene(detector, Pixels(reader, (1, 2, 3), reader.info), RegionMask(None, reader.info.grid), card,
+                                  list(card.classes), set(range(len(card.classes))), ObjectsMethod(scale=zooms[domain]),
+                                  lambda done, message: None, lambda: False, floor)
+        seconds += time.perf_counter() - began
+        mpx += run.mpx
+        for k, c in enumerate(card.classes):
+            if ANNOTATED[domain][k]:
+                mine = boxes.pick(boxes.cls == k)
+                truth = p.boxes[p.boxes[:, 0] == k][:, 1:]
+                out[c.name].append(Scored(p.name, mine.score, matched(mine.xyxy, mine.score, truth), len(truth)))
+    return out, mpx, seconds
+
+
+def class_scores(scored: Sequence[Scored], threshold: float) -> dict[str, Any]:
+    score = np.concatenate([s.score for s in scored])
+    hit = np.concatenate([s.hit for s in scored])
+    n = sum(s.n_true for s in scored)
+    at = score >= threshold
+    error = np.array([int((s.score >= threshold).sum()) - s.n_true for s in scored])
+    return {"pictures": len(scored), "objects": n, "map50": round(average_precision(score, hit, n), 3),
+            "precision": round(float(hit[at].mean()) if at.any() else 0.0, 3),
+            "recall": round(float(hit[at].sum()) / max(n, 1), 3),
+            "count_mean_abs_error": round(float(np.abs(error).mean()), 2), "count_bias": round(float(error.sum()) / max(n, 1), 3)}
+
+
+def calibrate(scored: Sequence[Scored], about: str) -> CountCalibration:
+    """Platt's calibration of the candidates (score ≥ 0.05), the share missed, and the spread between pictures that makes the
+    90 % intervals hold the true count on 90 % of these pictures."""
+    score = np.concatenate([s.score[s.score >= 0.05] for s in scored])
+    hit = np.concatenate([s.hit[s.score >= 0.05] for s in scored])
+    n = sum(s.n_true for s in scored)
+    slope, intercept = fit_logistic(score.tolist(), hit.tolist())
+    missed = float(np.clip(1 - hit.sum() / max(n, 1), 0.0, 0.9))
+    best = None
+    for spread in np.arange(0.0, 1.5, 0.02):
+        best = CountCalibration(slope=round(slope, 4), intercept=round(intercept, 4), missed=round(missed, 4),
+                                spread=round(float(spread), 3), fitted_on=about, n_objects=n)
+        if coverage(scored, best, 0.25) >= 0.9:
+            break
+    assert best is not None
+    return best
+
+
+def coverage(scored: Sequence[Scored], c: CountCalibration, threshold: float) -> float:
+    """Share of pictures whose true count lies in the interval."""
+    inside = 0
+    for s in scored:
+        candidates = s.score[s.score >= 0.05]
+        _, low, high = count_interval(probability(candidates, c), int((s.score >= threshold).sum()), c)
+        inside += low <= s.n_true <= high
+    return inside / max(len(scored), 1)
+
+
+def score_error(scored: Sequence[Scored], c: CountCalibration) -> float:
+    """Expected calibration error of the boxes' probabilities, ten bins."""
+    score = np.concatenate([s.score[s.score >= 0.05] for s in scored])
+    hit = np.concatenate([s.hit[s.score >= 0.05] for s in scored])
+    p = probability(score, c)
+    at = np.minimum((p * 10).astype(int), 9)
+    return float(sum((at == b).mean() * abs(p[at == b].mean() - hit[at == b].mean()) for b in range(10) if (at == b).any()))
+
+
+def halves(scored: Sequence[Scored]) -> tuple[list[Scored], list[Scored]]:
+    return list(scored[::2]), list(scored[1::2])
+
+
+def dota_boxes(path: Path) -> NDArray[np.float64]:
+    """Axis-aligned frames (n, 4) of a DOTA labelTxt."""
+    rows = []
+    for line in path.read_text().splitlines():
+        parts = line.split()
+        if len(parts) >= 9:
+            v = np.array([float(x) for x in parts[:8]]).reshape(4, 2)
+            rows.append([*v.min(0), *v.max(0)])
+    return np.array(rows)
+
+
+def outside(detector: Detector, card: ModelCard, rgb: NDArray[np.uint8], cls: str, *, gsd_m: float | None = None,
+            scale: float | None = None) -> tuple[Boxes, dict[str, Any]]:
+    """Boxes (score ≥ 0.25) of one class on a whole picture as the tool would give them, and what it did."""
+    reader = ArrayReader(rgb, gsd_m)
+    c = card.class_card(cls)
+    assert c is not None
+    k = [x.name for x in card.classes].index(c.name)
+    began = time.perf_counter()
+    boxes, run = detect_scene(detector, Pixels(reader, (1, 2, 3), reader.info), RegionMask(None, reader.info.grid), card, [c],
+                              {k}, ObjectsMethod(scale=scale), lambda done, message: None, lambda: False)
+    kept = boxes.pick(boxes.score >= 0.25)
+    p = probability(boxes.score, c.calibration)
+    expected, low, high = count_interval(p, len(kept), c.calibration)
+    return kept, {"zoom": run.zoom, "boxes": len(kept), "interval": [low, high], "expected": round(expected, 1),
+                  "seconds": round(time.perf_counter() - began, 2), "zoom_scan": run.zoom_scan}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--card", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--zooms", default="veh=1.25,pln=2,shp=1.25,bg=1")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=2)
+    a = parser.parse_args(argv)
+    torch_module().set_num_threads(a.threads)
+    card = ModelCard.model_validate_json(a.card.read_text())
+    detector = load_detector(card, a.card.parent / card.file)
+    zooms = {k: float(v) for k, v in (z.split("=") for z in a.zooms.split(","))}
+    scored, mpx, seconds = run_split(detector, card, read_split(a.data, a.split), zooms)
+    result: dict[str, Any] = {"split": a.split, "zooms": zooms, "seconds_per_megapixel": round(seconds / max(mpx, 1e-9), 3)}
+    for c in card.classes:
+        s = scored[c.name]
+        one, other = halves(s)
+        half = calibrate(one, "half")
+        full = calibrate(s, f"{a.split} split, {len(s)} pictures")
+        result[c.name] = {**class_scores(s, 0.25), "calibration": full.model_dump(),
+                          "box_ece_held_out": round(score_error(other, half), 3),
+                          "interval_coverage_held_out": round(coverage(other, half, 0.25), 3),
+                          "interval_coverage": round(coverage(s, full, 0.25), 3)}
+    a.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps({k: ({x: y for x, y in v.items() if x != "calibration"} if isinstance(v, dict) else v)
+                      for k, v in result.items()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Trains a scene classifier by fine-tuning EfficientNet-Lite0 on folders <split>/<class>/*.jpg (train, val, test).
+
+Every picture of every step is drawn from a generator seeded by (seed, step, place), so a run is resumable. The temperature is
+fitted on val; the test split is only scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.tools.zoo.classifiers import INPUT
+from apps.tools.zoo.networks import efficientnet_lite0, small_resnet
+from apps.tools.zoo.runtime import torch_module
+
+
+def build(architecture: str, n_classes: int) -> Any:
+    return {"efficientnet_lite0": efficientnet_lite0, "small_resnet": small_resnet}[architecture](n_classes)
+
+
+def read_split(data: Path, split: str) -> tuple[list[NDArray[np.uint8]], NDArray[np.int64], list[str]]:
+    """(pictures as RGB uint8, class numbers, class names) of data/<split>/<class>/."""
+    from PIL import Image
+
+    classes = sorted(p.name for p in (data / split).iterdir() if p.is_dir())
+    pictures, numbers = [], []
+    for k, name in enumerate(classes):
+        for path in sorted((data / split / name).iterdir()):
+            with Image.open(path) as image:
+                pictures.append(np.asarray(image.convert("RGB")))
+            numbers.append(k)
+    return pictures, np.array(numbers), classes
+
+
+def augment(image: NDArray[np.uint8], side: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """One random view (side, side, 3), float 0..255: a turned and mirrored crop with other light."""
+    import cv2
+
+    h, w = image.shape[:2]
+    cut = math.sqrt(rng.uniform(0.45, 1.0)) * min(h, w)
+    zx = side / cut * math.exp(rng.normal(0, 0.08))
+    zy = side / cut * math.exp(rng.normal(0, 0.08))
+    if rng.random() < 0.5:
+        zx = -zx
+    turn = math.radians(90 * int(rng.integers(4)) + rng.normal(0, 6))
+    c, s = math.cos(turn), math.sin(turn)
+    a = np.array([[c * zx, -s * zy], [s * zx, c * zy]])
+    room = max(0.0, min(h, w) - cut) / 2
+    centre = np.array([w / 2 + rng.uniform(-room, room), h / 2 + rng.uniform(-room, room)])
+    m = np.concatenate([a, (np.array([side / 2, side / 2]) - a @ centre)[:, None]], 1)
+    out = cv2.warpAffine(image, m, (side, side), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101).astype(np.float32)
+    out = (out - 110) * rng.uniform(0.7, 1.35) + 110 + rng.uniform(-22, 22)
+    out = out * rng.uniform(0.93, 1.07, 3).astype(np.float32)
+    grey = out.mean(2, keepdims=True)
+    out = grey + (out - grey) * rng.uniform(0.5, 1.3)
+    return np.asarray(out.clip(0, 255), np.float32)
+
+
+def as_input(images: Sequence[NDArray[Any]], architecture: str) -> Any:
+    """Pictures (rows, columns, 3) 0..255 → normalised tensor (n, 3, side, side)."""
+    import cv2
+
+    torch = torch_module()
+    side, mean, deviation = INPUT[architecture]
+    x = np.stack([i if i.shape[:2] == (side, side) else cv2.resize(np.asarray(i), (side, side), interpolation=cv2.INTER_AREA)
+                  for i in images]).astype(np.float32) / 255
+    x = (x - np.array(mean, np.float32)) / np.array(deviation, np.float32)
+    return torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2)))
+
+
+def logits_of(model: Any, images: Sequence[NDArray[Any]], architecture: str, *, views: int = 4, batch: int = 32
+              ) -> NDArray[np.float64]:
+    """Mean logits (n, classes) over ``views`` quarter turns."""
+    torch = torch_module()
+    model.eval()
+    out = []
+    with torch.inference_mode():
+        for at in range(0, len(images), batch):
+            x = as_input(images[at:at + batch], architecture)
+            out.append(torch.stack([model(torch.rot90(x, k, (2, 3))) for k in range(views)]).mean(0).double().numpy())
+    return np.concatenate(out)
+
+
+def softmax(logits: NDArray[np.float64], temperature: float = 1.0) -> NDArray[np.float64]:
+    z = logits / temperature
+    z = z - z.max(1, keepdims=True)
+    e = np.exp(z)
+    return np.asarray(e / e.sum(1, keepdims=True))
+
+
+def fit_temperature(logits: NDArray[np.float64], truth: NDArray[np.int64]) -> float:
+    """The temperature of least negative log-likelihood (Guo et al. 2017), by a fine scan."""
+    scan = np.exp(np.linspace(math.log(0.2), math.log(5.0), 400))
+    nll = [-np.log(softmax(logits, t)[np.arange(len(truth)), truth] + 1e-12).mean() for t in scan]
+    return float(scan[int(np.argmin(nll))])
+
+
+def calibration_error(p: NDArray[np.float64], truth: NDArray[np.int64], bins: int = 10) -> float:
+    """Expected calibration error of the top class over equal-width bins."""
+    top, right = p.max(1), p.argmax(1) == truth
+    at = np.minimum((top * bins).astype(int), bins - 1)
+    return float(sum((at == b).mean() * abs(top[at == b].mean() - right[at == b].mean()) for b in range(bins) if (at == b).any()))
+
+
+def scores(model: Any, data: Path, architecture: str) -> dict[str, Any]:
+    """Accuracy, top-3, calibration and confusions on test, at the temperature fitted on val."""
+    val, val_truth, classes = read_split(data, "val")
+    test, truth, _ = read_split(data, "test")
+    temperature = fit_temperature(logits_of(model, val, architecture), val_truth)
+    began = time.time()
+    z = logits_of(model, test, architecture)
+    each = (time.time() - began) / len(test)
+    p = softmax(z, temperature)
+    order = np.argsort(-p, axis=1)
+    hit = order[:, 0] == truth
+    wrong = [(classes[t], classes[o]) for t, o in zip(truth[~hit], order[~hit, 0], strict=True)]
+    return {"temperature": round(temperature, 4), "n_test": len(test), "accuracy": round(float(hit.mean()), 4),
+            "top3": round(float((order[:, :3] == truth[:, None]).any(1).mean()), 4),
+            "ece": round(calibration_error(p, truth), 4), "ece_uncalibrated": round(calibration_error(softmax(z), truth), 4),
+            "per_class": {c: round(float(hit[truth == k].mean()), 3) for k, c in enumerate(classes)},
+            "confusions": [[a, b, wrong.count((a, b))] for a, b in sorted(set(wrong), key=lambda q: -wrong.count(q))[:10]],
+            "seconds_per_picture": round(each, 4)}
+
+
+def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs: int, batch: int, lr: float, seed: int,
+          resume: bool, threads: int = 2) -> Path:
+    """Runs or resumes the training; ``out`` gets last.pt, log.jsonl, scores.json and final.rsw (returned)."""
+    torch = torch_module()
+    torch.manual_seed(seed)
+    torch.set_num_threads(threads)
+    out.mkdir(parents=True, exist_ok=True)
+    pictures, truth, classes = read_split(data, "train")
+    side = INPUT[architecture][0]
+    model = build(architecture, len(classes))
+    if init is not None:
+        given = torch.load(init, map_location="cpu", weights_only=True)
+        own = model.state_dict()
+        fitting = {k: v for k, v in given.items() if k in own and own[k].shape == v.shape}
+        model.load_state_dict(fitting, strict=False)
+        print(f"warm start: {len(fitting)} of {len(own)} tensors", flush=True)
+    head = [p for n, p in model.named_parameters() if n.startswith(("_fc", "fc"))]
+    body = [p for n, p in model.named_parameters() if not n.startswith(("_fc", "fc"))]
+    factor = 0.4 if init is not None else 1.0
+    optimizer = torch.optim.AdamW([{"params": body}, {"params": head}], lr=lr, weight_decay=0.02)
+    steps = epochs * (len(pictures) // batch)
+    mean = {k: v.detach().clone() for k, v in model.state_dict().items()}
+    start, last = 0, out / "last.pt"
+    if resume and last.exists():
+        saved = torch.load(last, map_location="cpu", weights_only=True)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        mean, start = saved["mean"], int(saved["step"])
+        print(f"resumed at step {start}", flush=True)
+    model.to(memory_format=torch.channels_last)
+    loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.05)
+    per_epoch = len(pictures) // batch
+    began = time.time()
+    total = 0.0
+    for step in range(start, steps):
+        order = np.random.default_rng([seed, step // per_epoch]).permutation(len(pictures))
+        at = order[(step % per_epoch) * batch:(step % per_epoch + 1) * batch]
+        views = [augment(pictures[j], side, np.random.default_rng([seed, step, i])) for i, j in enumerate(at)]
+        x, y = as_input(views, architecture).to(memory_format=torch.channels_last), torch.from_numpy(truth[at])
+        scale = min(1.0, (step + 1) / (steps * 0.08)) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+        optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = lr * factor * scale, lr * scale
+        model.train()
+        rng = np.random.default_rng([seed, step, 10_000])
+        if rng.random() < 0.5 and step < steps * 0.85:     # mix-up (Zhang et al. 2018)
+            share, other = float(rng.beta(0.3, 0.3)), torch.from_numpy(rng.permutation(batch))
+            logits = model(x * share + x[other] * (1 - share))
+            loss = share * loss_of(logits, y) + (1 - share) * loss_of(logits, y[other])
+        else:
+            loss = loss_of(model(x), y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        k = min(0.995, (1 + step) / (10 + step))
+        with torch.no_grad():
+            for name, value in model.state_dict().items():
+                if value.dtype.is_floating_point:
+                    mean[name].mul_(k).add_(value.detach(), alpha=1 - k)
+                else:
+                    mean[name].copy_(value)
+        total += float(loss)
+        if (step + 1) % 20 == 0:
+            with (out / "log.jsonl").open("a") as f:
+                f.write(json.dumps({"step": step + 1, "of": steps, "loss": round(total / 20, 3),
+                                    "s_per_step": round((time.time() - began) / (step + 1 - start), 2)}) + "\n")
+            total = 0.0
+        if (step + 1) % 60 == 0 or step + 1 == steps:
+            part = out / "last.part"
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "mean": mean, "step": step + 1}, part)
+            part.replace(last)
+    model.load_state_dict(mean)
+    final = out / "final.rsw"
+    write_state(mean, final, architecture, classes)
+    from apps.tools.zoo.states import load_state
+
+    result = scores(load_state(final)[0], data, architecture)
+    (out / "scores.json").write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result), flush=True)
+    return final
+
+
+def write_state(state: dict[str, Any], path: Path, architecture: str, classes: Sequence[str]) -> None:
+    """Weights as tensors alone: big matrices as int8 with a scale per output channel, the rest in half precision."""
+    torch = torch_module()
+    packed: dict[str, Any] = {}
+    for k, v in state.items():
+        v = v.detach().cpu()
+        if v.dtype.is_floating_point and v.ndim >= 2 and v.numel() >= 4096 and v[0].numel() >= 16:
+            scale = v.flatten(1).abs().amax(1).clamp(min=1e-8) / 127
+            packed[k] = (v / scale.view(-1, *[1] * (v.ndim - 1))).round().clamp(-127, 127).to(torch.int8).contiguous()
+            packed[k + ":scale"] = scale.float()
+        else:
+            packed[k] = v.half().contiguous() if v.dtype.is_floating_point and "running_var" not in k else v.contiguous()
+    part = path.with_suffix(".part")
+    torch.save({"format": "rsure-state/1", "architecture": architecture, "classes": list(classes), "state": packed}, part)
+    part.replace(path)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--architecture", choices=sorted(INPUT), default="efficientnet_lite0")
+    parser.add_argument("--init", type=Path, default=None, help="ImageNet weights as a state dict")
+    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--threads", type=int, default=2)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    add_arguments(parser)
+    a = parser.parse_args(argv)
+    print(train(a.data, a.out, architecture=a.architecture, init=a.init, epochs=a.epochs, batch=a.batch, lr=a.lr, seed=a.seed,
+                resume=a.resume, threads=a.threads))
+
+
+if __name__ == "__main__":
+    main()

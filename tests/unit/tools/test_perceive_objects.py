@@ -1,0 +1,238 @@
+"""perceive, mode objects: classical methods against known truth, what is refused, and with torch the shipped detector."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.core.evidence.observation import REQUIRED_EVIDENCE
+from tests.unit.tools.rasters import Bench, from_file, scene
+
+SAMPLES = Path(__file__).resolve().parents[3] / "apps/imagery/samples"
+RGB = {"red": 1, "green": 2, "blue": 3}
+
+
+def objects(b: Bench, *words: str, region: dict[str, Any] | None = None, **method: Any) -> Any:
+    arguments: dict[str, Any] = {"image_paths": ["s"], "objective": words[0], "mode": "objects",
+                                 "target_groups": {words[0]: list(words)}}
+    if method:
+        arguments["objects_method"] = method
+    if region is not None:
+        arguments |= {"region": region, "region_crs": "image"}
+    return b.call("perceive", arguments)
+
+
+def features_of(b: Bench, o: Any, label: str) -> list[dict[str, Any]]:
+    return b.layers.read_features(next(r for r in o.result.layers if r.label == label))
+
+
+def assert_evidence_is_whole(o: Any) -> None:
+    for part, keys in REQUIRED_EVIDENCE["perceive"].items():
+        found = getattr(o.evidence, part)
+        for key in keys:
+            assert any(k in found for k in ((key,) if isinstance(key, str) else key)), (part, key)
+
+
+def grey_scene(pixel: float, side: int = 200) -> Bench:
+    rng = np.random.default_rng(1)
+    return Bench(scene(rng.integers(60, 90, (3, side, side)).astype(np.uint8), ["red", "green", "blue"], pixel=pixel))
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("words, pixel, code, part", [
+    (("helicopter",), 0.2, "MODEL_MISSING", "models add FILE"),
+    (("truck",), 0.2, "MODEL_MISSING", "other kinds of vehicle"),
+    (("vehicle",), 10.0, "MODEL_MISSING", "sharper picture"),
+    (("tree",), 10.0, "MODEL_MISSING", "0.05 to 0.3 m"),
+])
+def test_it_says_why_it_cannot_look(words: tuple[str, ...], pixel: float, code: str, part: str) -> None:
+    o = objects(grey_scene(pixel), *words)
+    assert o.status.state == "failed" and o.result.value is None and not o.result.layers
+    assert part in o.status.reason, o.status.reason
+    assert o.status.needs
+
+
+def test_bands_without_roles_are_never_guessed() -> None:
+    b = Bench(scene(np.zeros((3, 50, 50), np.uint8) + 80, ["unknown"] * 3, pixel=0.1))
+    o = objects(b, "tree")
+    assert o.status.state == "failed" and "does not say which bands" in o.status.reason
+
+
+def test_objects_without_a_target_are_a_wrong_call() -> None:
+    o = grey_scene(0.2).call("perceive", {"image_paths": ["s"], "objective": "things", "mode": "objects"})
+    assert o.status.state == "failed" and "target_groups" in o.status.reason
+
+
+# --- ships in SAR ---------------------------------------------------------------------------------------------------------
+def harbour(*, with_land: bool = True) -> tuple[Bench, list[tuple[int, int, int, int]]]:
+    """Speckled sea at 10 m with ships of 60 to 200 m, and land with bright buildings in the west."""
+    rng = np.random.default_rng(4)
+    power = rng.gamma(4, 0.01 / 4, (500, 600))
+    if with_land:
+        power[:, :150] = rng.gamma(4, 0.15 / 4, (500, 150))
+        power[200:203, 40:44] = 30
+    ships = [(250, 60, 256, 62), (300, 150, 303, 168), (420, 240, 440, 244), (520, 400, 526, 406), (330, 420, 345, 423)]
+    for x0, y0, x1, y1 in ships:
+        power[y0:y1, x0:x1] = rng.uniform(1.5, 6, (y1 - y0, x1 - x0))
+    db = 10 * np.log10(power)
+    return Bench(scene(db[None].astype(np.float32), ["vv"], pixel=10.0, unit="dB")), ships
+
+
+def test_every_ship_at_sea_is_found_and_nothing_on_land() -> None:
+    b, ships = harbour()
+    o = objects(b, "ship", "boat", "vessel")
+    assert o.status.state == "ok", o.status.reason
+    found = [f["properties"]["box"] for f in features_of(b, o, "ship")]
+    assert len(found) == len(ships)
+    for x0, y0, x1, y1 in ships:
+        assert any(abs((a + c) / 2 - (x0 + x1) / 2) < 3 and abs((u + v) / 2 - (y0 + y1) / 2) < 3 for a, u, c, v in found)
+    assert o.configuration.fine == "objects/sar-ship-cfar"
+    assert_evidence_is_whole(o)
+    method: Any = o.evidence.source["method"]
+    assert method[0]["settings"]["false_alarm"] == 1e-6
+    classes: Any = o.evidence.validity["classes"]
+    assert classes[0]["experimental"] is True
+
+
+def test_open_sea_without_ships_is_an_empty_finding() -> None:
+    rng = np.random.default_rng(8)
+    b = Bench(scene((10 * np.log10(rng.gamma(4, 0.0025, (1, 400, 400)))).astype(np.float32), ["vv"], pixel=10.0, unit="dB"))
+    o = objects(b, "ship")
+    assert o.status.state == "ok" and o.result.layers[0].n == 0
+    counts: Any = o.evidence.intermediate["counts"]
+    assert counts["ship"]["kept"] == 0 and counts["ship"]["low"] == 0
+
+
+# --- storage tanks ----------------------------------------------------------------------------------------------------------
+def test_discs_are_found_with_their_radius_and_squares_are_not() -> None:
+    rng = np.random.default_rng(6)
+    y, x = np.mgrid[:300, :300]
+    grey = np.full((300, 300), 90.0)
+    discs = [(60, 60, 20), (150, 70, 25), (230, 200, 30), (80, 220, 14)]
+    for cx, cy, r in discs:
+        grey[(x - cx) ** 2 + (y - cy) ** 2 <= r * r] = 220
+    grey[120:170, 120:170] = 220
+    picture = (grey + rng.normal(0, 3, grey.shape)).clip(0, 255).astype(np.uint8)
+    b = Bench(scene(np.repeat(picture[None], 3, 0), ["red", "green", "blue"], pixel=0.6))
+    o = objects(b, "storage tank", "tank")
+    boxes = [f["properties"]["box"] for f in features_of(b, o, "storage tank") if f["properties"]["score"] > 0.6]
+    assert len(boxes) == len(discs), boxes
+    for cx, cy, r in discs:
+        near = min(boxes, key=lambda q: math.hypot((q[0] + q[2]) / 2 - cx, (q[1] + q[3]) / 2 - cy))
+        assert math.hypot((near[0] + near[2]) / 2 - cx, (near[1] + near[3]) / 2 - cy) < 2.5
+        assert abs((near[2] - near[0]) / 2 - r) <= 2.5
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------------
+def test_trees_of_a_real_forest_are_counted_near_the_labels(shared_data: Path) -> None:
+    b = Bench(from_file(shared_data / "trees/OSBS_029.tif", RGB))
+    o = objects(b, "tree", "tree crown")
+    assert o.status.state == "ok", o.status.reason
+    rows = list(csv.DictReader((shared_data / "trees/OSBS_029.csv").open()))
+    truth = np.array([[float(r[k]) for k in ("xmin", "ymin", "xmax", "ymax")] for r in rows])
+    found = np.array([f["properties"]["box"] for f in features_of(b, o, "tree")])
+    from apps.tools.zoo.training.evaluate import matched
+
+    hit = matched(found, np.arange(len(found), 0, -1), truth, iou=0.4)
+    assert 45 <= len(found) <= 75           # 61 are labelled
+    assert hit.mean() >= 0.55 and hit.sum() / len(truth) >= 0.55
+    item = o.result.items[0]
+    assert item["low"] <= len(truth) <= item["high"]
+
+
+def test_a_region_keeps_only_the_trees_whose_centre_lies_inside() -> None:
+    source = from_file(SAMPLES / "OSBS_029.tif", RGB)
+    b = Bench(source)
+    ring = {"type": "Polygon", "coordinates": [[[0, 0], [200, 0], [200, 400], [0, 400], [0, 0]]]}
+    whole = features_of(b, objects(b, "tree"), "tree")
+    part = features_of(b, objects(b, "tree", region=ring), "tree")
+    west = [f for f in whole if (f["properties"]["box"][0] + f["properties"]["box"][2]) / 2 < 200]
+    assert 0 < len(part) < len(whole) and abs(len(part) - len(west)) <= 1
+
+
+# --- the shipped detector -----------------------------------------------------------------------------------------------------
+STREET = SAMPLES / "riotiler_hro_colorado_26913.tif"
+
+
+@pytest.mark.ml
+def test_vehicles_of_a_street_have_boxes_scores_and_a_calibrated_interval() -> None:
+    b = Bench(from_file(STREET, RGB))
+    o = objects(b, "vehicle", "vehicle", "car", "truck")
+    assert o.status.state == "ok", o.status.reason
+    assert_evidence_is_whole(o)
+    found = features_of(b, o, "vehicle")
+    assert 1 <= len(found) <= 20
+    weights: Any = o.evidence.source["weights"]
+    assert weights[0]["name"] == "nadir3" and weights[0]["digest"].startswith("sha256:") and "AGPL" in weights[0]["licence"]
+    i: Any = o.evidence.intermediate
+    assert i["kept"] == len(found) == o.result.layers[0].n
+    assert i["candidates"] == len(found) + o.result.layers[1].n
+    assert o.result.layers[1].label == "candidates"
+    assert o.result.interval is not None and o.result.interval[0] <= len(found) <= o.result.interval[1]
+    assert i["counts"]["vehicle"]["calibrated"] is True
+    chain = i["passes"][0]["filters"]
+    assert all(a["after"] == b_["before"] for a, b_ in itertools.pairwise(chain))
+    assert chain[-1]["after"] == i["candidates"]
+    assert i["passes"][0]["zoom"] == pytest.approx(0.1498 / 0.104, rel=0.01)
+    v: Any = o.evidence.validity
+    assert v["class_complete"] and v["class_exact"] and v["in_gsd_range"] and v["applicability"] == {"ok": True, "problems": []}
+    assert min(i["scores"]) >= 0.25 and all(f["properties"]["score"] < 0.25 for f in features_of(b, o, "candidates"))
+
+
+@pytest.mark.ml
+def test_cars_are_served_as_vehicles_and_the_evidence_says_so() -> None:
+    o = objects(Bench(from_file(STREET, RGB)), "car", "car")
+    assert o.status.state == "ok" and o.evidence.validity["class_exact"] is False
+    assert any("all of them are counted" in line.message for line in o.status.log)
+
+
+@pytest.mark.ml
+def test_a_target_without_model_leaves_the_observation_partial() -> None:
+    b = Bench(from_file(STREET, RGB))
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "both", "mode": "objects",
+                            "target_groups": {"vehicle": ["vehicle"], "helicopter": ["helicopter"]}})
+    assert o.status.state == "partial" and "helicopter" in o.status.reason
+    assert o.evidence.validity["class_complete"] is False and o.evidence.validity["layer_status"] == "partial"
+
+
+@pytest.mark.ml
+def test_tiles_of_any_size_give_nearly_the_same_boxes() -> None:
+    b = Bench(from_file(STREET, RGB))
+    whole = features_of(b, objects(b, "vehicle", tile_px=1024), "vehicle")
+    cut = features_of(b, objects(b, "vehicle", tile_px=256, overlap=0.4), "vehicle")
+    assert abs(len(whole) - len(cut)) <= max(2, len(whole) // 3)
+    corners = [f["properties"]["box"] for f in cut]
+    centres = [((x0 + x1) / 2, (y0 + y1) / 2) for x0, y0, x1, y1 in corners]
+    assert all(math.hypot(a[0] - c[0], a[1] - c[1]) > 6 for k, a in enumerate(centres) for c in centres[:k])
+
+
+@pytest.mark.ml
+def test_pixels_without_data_hold_no_vehicle() -> None:
+    info, stored = from_file(STREET, RGB, nodata=0)
+    stored = stored.copy()
+    stored[:, :, :200] = 0
+    b = Bench((info, stored))
+    for f in features_of(b, objects(b, "vehicle"), "vehicle"):
+        x0, _, x1, _ = f["properties"]["box"]
+        assert (x0 + x1) / 2 >= 199
+
+
+@pytest.mark.ml
+def test_trucks_of_an_outside_picture_are_found_without_tuning(shared_data: Path) -> None:
+    from apps.tools.zoo.training.evaluate import dota_boxes, matched
+
+    b = Bench(from_file(shared_data / "objects/dota_P1888_trucks.png", RGB))
+    o = objects(b, "vehicle", "vehicle", "car", "truck")
+    found = features_of(b, o, "vehicle")
+    box = np.array([f["properties"]["box"] for f in found])
+    score = np.array([f["properties"]["score"] for f in found])
+    hit = matched(box, score, dota_boxes(shared_data / "objects/dota_P1888_trucks.labelTxt"))
+    assert o.evidence.validity["gsd_known"] is False and o.evidence.intermediate["passes"][0]["zoom_scan"]  # type: ignore[index]
+    assert hit.sum() >= 50
+    assert len(found) <= 95
