@@ -364,6 +364,7 @@ def _text(o: Observation) -> _Finding:
 
 # --- multiple choice --------------------------------------------------------------------------------------
 _NUMBER = r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+_NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _QUANTITY = re.compile(rf"({_NUMBER})\s*({UNIT_PATTERN})?(?![\w²])", re.IGNORECASE)
 
 
@@ -431,6 +432,9 @@ def _nearest(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str
 
 def _quantity(text: str, unit: str) -> float | None:
     """The one number of an option in ``unit`` (its own unit where it names one of the same dimension)."""
+    word = _plain(text)
+    if word in _NUMBER_WORDS:
+        return float(_NUMBER_WORDS.index(word))
     found = _QUANTITY.findall(text)
     if len(found) != 1:
         return None
@@ -552,7 +556,8 @@ def _method(o: Observation) -> str:
         return f"{targets} by {o.configuration.fine}"
     if passed.get("mode") == "objects":
         weights = o.evidence.source.get("weights")
-        name = str(weights.get("name", "")) if isinstance(weights, dict) else str(weights or "")
+        held = weights if isinstance(weights, list) else [weights]
+        name = ", ".join(str(w.get("name", "")) if isinstance(w, dict) else str(w) for w in held if w)
         return f"found by {name}" if name else f"found by {o.configuration.fine}"
     return ""
 

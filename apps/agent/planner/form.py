@@ -530,6 +530,14 @@ class _Builder:
                 "NEEDS_CRS",
                 {"crs": True},
             )
+        if self.region_crs == "EPSG:4326":
+            outside = [s for s in scenes if _is_apart(self.region, s)]
+            if outside:
+                raise _RefusalError(
+                    "The region lies outside of the image. Draw it on the image, or take it away to ask about all of it.",
+                    "BAD_REGION",
+                    {"region": True, "scenes": [s.scene_id for s in outside]},
+                )
         if self.region_crs == "image" and len(scenes) > 1 and len({s.grid.shape for s in scenes}) > 1:
             raise _RefusalError("The region is given in pixels, but the images differ in size.", "NEEDS_REGION", {"region": True})
 
@@ -1110,6 +1118,28 @@ def _span_text(span: DateSpan) -> str:
     if span.start == date.min:
         return f"the time to {span.end.isoformat()}"
     return f"the time from {span.start.isoformat()}" + ("" if span.end == date.max else f" to {span.end.isoformat()}")
+
+
+def _is_apart(region: Any, scene: SceneInfo) -> bool:
+    """True where the outlines of a region (degrees) and a scene surely do not meet; the tools look at the exact shapes."""
+    points: list[tuple[float, float]] = []
+    todo: list[Any] = [region]
+    while todo:
+        at = todo.pop()
+        if isinstance(at, dict):
+            todo.extend(at.values())
+        elif isinstance(at, list | tuple) and len(at) >= 2 and all(isinstance(x, int | float) for x in at[:2]):
+            points.append((float(at[0]), float(at[1])))
+        elif isinstance(at, list | tuple):
+            todo.extend(at)
+    try:
+        west, south, east, north = scene.grid.lonlat_bounds()
+    except ValueError:
+        return False
+    if not points or east < west:
+        return False
+    lons, lats = [x for x, _ in points], [y for _, y in points]
+    return max(lons) < west or min(lons) > east or max(lats) < south or min(lats) > north
 
 
 def _overlap(one: SceneInfo, other: SceneInfo) -> bool:

@@ -214,6 +214,7 @@ def choice(unit: str = "1", of: str = "value", **options: Any) -> AnswerRecipe:
         (Result(kind="ratio", value=0.15), "%", {"A": "less than 10 %", "B": "10 to 20 %", "C": "more than 20 %"}, "B"),
         (count(55), "1", {"A": "fewer than 10", "B": "10-50", "C": "more than 50"}, "C"),
         (statistic(-0.218), "1", {"A": "-0.22", "B": "0.22"}, "A"),
+        (count(3), "1", {"A": "Two", "B": "Three"}, "B"),
     ],
 )
 def test_the_nearest_or_covering_option_is_taken(result: Result, unit: str, choices: dict[str, str], expected: str) -> None:
@@ -389,3 +390,30 @@ def test_conversion_is_exact_where_nothing_changes_and_refuses_other_dimensions(
     assert convert(1.0, "km2", "ha") == 100.0
     with pytest.raises(ValueError, match="cannot be given"):
         convert(1.0, "m", "m2")
+
+
+@pytest.mark.parametrize(
+    ("weights", "name"), [("trees.rsw", "trees.rsw"), ({"name": "nadir3"}, "nadir3"), ([{"name": "a"}, {"name": "b"}], "a, b")]
+)
+def test_the_detector_is_named(weights: Any, name: str) -> None:
+    boxes: Any = {"image_paths": ["a"], "objective": "plane", "mode": "objects", "target_groups": {"plane": ["plane"]}}
+    tally: Any = {
+        "sources": [{"name": "plane", "mode": "objects", "layer": {"$step": 1}}],
+        "spec": {"metric": "count", "subject": "plane"},
+    }
+    plan = Plan(
+        task=TASK,
+        steps=(
+            PlanStep(step=1, tool="perceive", arguments=boxes, why="Find."),
+            PlanStep(step=2, tool="measure", arguments=tally, why="Count.", needs=(1,)),
+        ),
+        answer=AnswerRecipe(kind="value", steps=(2,), options={"noun": "planes found"}),
+    )
+    found = Evidence(source={"weights": weights})
+    box = ScriptedToolBox(lambda t, a: {"result": count(7) if t == "measure" else Result(kind="layer"), "evidence": found})
+    state = run_agent(
+        question(), planner=ScriptedPlanner(plan), toolbox=box, judge=ScriptedJudge(), recorder=LogRecorder(), run_id="r",
+        policy=AgentPolicy(), clock=SteppingClock(),
+    )  # fmt: skip
+    assert state.answer is not None
+    assert state.answer.text == f"7 planes found; found by {name}."

@@ -497,15 +497,21 @@ def test_a_range_is_two_masks_and_a_yes_or_no_of_a_change_a_number() -> None:
 
 
 def test_the_region_of_the_question_goes_into_every_call() -> None:
-    region = {"type": "Polygon", "coordinates": [[[-1, 50], [-1, 51], [0, 51], [-1, 50]]]}
+    region = {"type": "Polygon", "coordinates": [[[-2, 50], [-2, 51], [0, 51], [-2, 50]]]}
     made = plan("s2", "How much water is there in the selected region in km2?", region=region)
     assert [s.arguments["region"] for s in made.steps] == [region, region]
     assert all(a["region"] == region for a in made.steps[0].alternatives)
     assert "in the region" in made.understood
 
 
+def test_a_region_beside_the_image_is_refused_before_a_tool_runs() -> None:
+    far = {"type": "Polygon", "coordinates": [[[10, 10], [10, 11], [11, 11], [10, 10]]]}
+    made = plan("s2", "How much water is there?", region=far)
+    assert (made.steps, made.code) == ((), "BAD_REGION")
+
+
 def test_a_map_region_needs_an_image_with_a_coordinate_system() -> None:
-    region = {"type": "Polygon", "coordinates": [[[-1, 50], [-1, 51], [0, 51], [-1, 50]]]}
+    region = {"type": "Polygon", "coordinates": [[[-2, 50], [-2, 51], [0, 51], [-2, 50]]]}
     assert plan("png", "How many cars are there?", region=region).code == "NEEDS_CRS"
     assert plan("png", "How many cars are there?", region=region, region_crs="image").steps
 
