@@ -337,8 +337,11 @@ class _Builder:
             scenes = [by_id[i] for i in f.scenes]
         able = [s for s in scenes if not self._lacking(s)]
         if not able:
-            lacking = min((self._lacking(s) for s in scenes), key=len)
-            what = self.words.title(f.quantity if f.quantity and not (f.target and f.threshold is None) else f.target)
+            best = min(scenes, key=lambda s: len(self._lacking(s)))
+            lacking = self._lacking(best)
+            lame = [n for n in (f.target, f.reference, *f.others) if n and self._lacking_for(best, n)]
+            is_of_quantity = bool(f.quantity and missing_roles(best, f.quantity)) or not lame
+            what = self.words.title(f.quantity if is_of_quantity else lame[0])
             is_open = any(b.role == "unknown" for s in scenes for b in s.bands)
             how = "Say which band is which, and ask again." if is_open else "The image has no such band; add one that has it."
             needs: dict[str, Any] = {"roles": list(lacking)}
@@ -610,6 +613,12 @@ class _Builder:
         target = target or f.target
         self._check_region(scene)
         at = f" of {_day(scene)}" if scene.acquired_at else ""
+        if (
+            f.quantity == "elevation"
+            and f.threshold is not None
+            and any(b.unit != "m" for b in scene.bands_with_role("elevation"))
+        ):
+            self.warnings.append("The image does not say in which unit its elevation is; it is taken for metres.")
         if kind == "statistic":
             nodes, last = self._quantity_nodes(scene)
             return self._add(

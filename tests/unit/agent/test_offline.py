@@ -397,6 +397,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("png", "What is the mean NDVI?", "NEEDS_BANDS", "near infrared"),
     ("png", "How many hectares is vegetation?", "NEEDS_GSD", "ground sampling distance"),
     ("png", "How far are the cars from the trees?", "NEEDS_GSD", "ground sampling distance"),
+    ("png", "Which is larger, vegetation or water?", "NEEDS_BANDS", "Water needs"),
     ("one", "What is the trend of NDVI?", "NEEDS_DATES", "3 dates"),
     ("one", "How did NDVI change?", "NEEDS_DATES", "two images"),
     ("one", "What was the mean NDVI in July 2002?", "NEEDS_DATES", "no date"),
@@ -560,6 +561,12 @@ def test_multiple_choice_wraps_the_recipe_and_takes_its_unit() -> None:
     )
     assert made.answer is not None
     assert made.answer.options["labels"] == ["Water", "Vegetation", "Bare soil"]
+
+
+def test_an_elevation_without_a_unit_is_taken_for_metres_with_a_warning() -> None:
+    made = OfflinePlanner().plan(question("What area has elevation above 2,000 m?", [scene("d", roles=("elevation",))]))
+    assert any("taken for metres" in w for w in made.warnings)
+    assert asked(made.steps[0])["nodes"][2]["params"] == {"op": ">", "value": 2000.0}
 
 
 def test_file_names_are_data() -> None:
