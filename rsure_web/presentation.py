@@ -127,6 +127,13 @@ def failures_first(checks: Sequence[Any]) -> list[Any]:
 
 
 @register.filter
+def with_outcome(checks: Any, outcome: str) -> list[Any]:
+    """Checks of that outcome, in order; ``!passed`` takes all others."""
+    wanted, is_same = outcome.removeprefix("!"), not outcome.startswith("!")
+    return [c for c in checks or () if (c.outcome == wanted) is is_same]
+
+
+@register.filter
 def applicable(checks: Sequence[Any]) -> list[Any]:
     """Results of the checks that had something to say."""
     return [check for check in checks if _field(check, "outcome") != "not_applicable"]

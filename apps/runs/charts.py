@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from apps.agent.units import number_text
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
-from apps.runs.headline import number_text
+from apps.runs.headline import quantity_text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 96, 40, 8, 8, 20
 
@@ -36,7 +37,10 @@ def series_chart(observation: Observation) -> dict[str, Any] | None:
     def y_of(value: float) -> float:
         return round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
 
-    points = [{"x": x_of(d), "y": y_of(v), "date": d.isoformat(), "value": number_text(v), "n_valid": n} for d, v, n in rows]
+    points = [
+        {"x": x_of(d), "y": y_of(v), "date": d.isoformat(), "value": number_text(v, observation.result.unit), "n_valid": n}
+        for d, v, n in rows
+    ]
     middle = rows[len(rows) // 2][0]
     return {
         "width": WIDTH,
@@ -51,7 +55,7 @@ def series_chart(observation: Observation) -> dict[str, Any] | None:
             {"x": x_of(d), "text": f"{d:%-d %b %Y}", "anchor": a}
             for d, a in ((rows[0][0], "start"), (middle, "middle"), (rows[-1][0], "end"))
         ],
-        "title": f"{observation.result.quantity or 'value'} by date",
+        "title": f"{quantity_text(observation.result.quantity) or 'value'} by date",
         "unit": observation.result.unit,
     }
 

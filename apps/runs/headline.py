@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from apps.core.evidence.observation import Observation
+from collections.abc import Sequence
+from typing import Any
+
+from apps.agent.units import number_text
+from apps.core.evidence.observation import Evidence, Observation
 from apps.core.geo.scene import SceneInfo
 
-UNIT_SIGNS = {"m2": "m²", "km2": "km²", "1": "", "percent": "%", "deg": "°"}
+# abbreviations that are written in capitals
+_CAPITALS = frozenset(
+    {"ndvi", "ndwi", "mndwi", "ndbi", "ndmi", "evi", "savi", "nbr", "ndsi", "bsi", "ndti", "lst", "nir", "vv", "vh"}
+)
 
 
-def number_text(value: float | int) -> str:
-    """Four significant digits, whole numbers in full: 40574 → '40,574', 0.53029 → '0.5303', 302.351 → '302.4'."""
-    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
-        return f"{int(value):,}"
-    magnitude = abs(value)
-    if magnitude >= 1000:
-        return f"{value:,.1f}"
-    if magnitude < 1e-4:
-        return f"{value:.3e}"
-    text = f"{value:.4g}"
-    return text
+def quantity_text(name: str) -> str:
+    """``ndvi_change`` → ``NDVI change``."""
+    return " ".join(w.upper() if w in _CAPITALS else w for w in name.replace("_", " ").split(" "))
+
+
+def _figure(value: float | int, unit: str = "1") -> str:
+    return number_text(value, unit, is_count=isinstance(value, int) or float(value).is_integer())
 
 
 def value_text(value: object, unit: str = "1") -> str:
@@ -27,9 +30,7 @@ def value_text(value: object, unit: str = "1") -> str:
         return "no value"
     if isinstance(value, bool):
         return "Yes" if value else "No"
-    text = number_text(value) if isinstance(value, int | float) else str(value)
-    sign = UNIT_SIGNS.get(unit, unit)
-    return f"{text} {sign}".strip()
+    return _figure(value, unit) if isinstance(value, int | float) else str(value)
 
 
 def headline(observation: Observation) -> tuple[str, str]:
@@ -37,14 +38,14 @@ def headline(observation: Observation) -> tuple[str, str]:
     result = observation.result
     if observation.status.state == "failed":
         return "No result", observation.status.reason or "the tool failed"
-    what = result.quantity.replace("_", " ")
+    what = quantity_text(result.quantity)
     if result.kind == "layer":
         layers = [layer for layer in result.layers if layer.label != "candidates"]
         if not layers:
             return "Empty layer", what
         n = layers[0].n
         noun = {"mask": "px", "classes": "px", "raster": "px"}.get(layers[0].kind, "")
-        label = layers[0].label or what
+        label = quantity_text(layers[0].label) or what
         return (f"{n:,} {noun}".strip() if n is not None else layers[0].kind), label
     if result.kind == "ratio" and isinstance(result.value, float | int) and result.unit == "1":
         return f"{100 * float(result.value):.2f} %", what or "share"
@@ -57,16 +58,16 @@ def detail_text(observation: Observation) -> str:
     parts = []
     num, den = middle.get("numerator"), middle.get("denominator")
     if isinstance(num, int | float) and isinstance(den, int | float) and observation.result.kind in ("ratio", "area"):
-        parts.append(f"{number_text(num)} of {number_text(den)}")
+        parts.append(f"{_figure(num)} of {_figure(den)}")
     valid = middle.get("valid_px")
     if isinstance(valid, int):
         parts.append(f"{valid:,} valid px")
     kept, candidates = middle.get("kept"), middle.get("candidates")
     if isinstance(kept, int) and isinstance(candidates, int):
         parts.append(f"{kept:,} kept of {candidates:,} candidates")
-    interval = observation.result.interval
+    interval, result_unit = observation.result.interval, observation.result.unit
     if interval:
-        parts.append(f"{number_text(interval[0])} to {number_text(interval[1])}")
+        parts.append(f"{_figure(interval[0], result_unit)} to {_figure(interval[1], result_unit)}")
     return " · ".join(parts)
 
 
@@ -78,3 +79,23 @@ def scene_title(scene: SceneInfo) -> str:
 def scene_detail(scene: SceneInfo) -> str:
     gsd = scene.effective_gsd_m
     return " · ".join(filter(None, [scene.sensor or scene.name, f"{gsd:.3g} m" if gsd else "GSD unknown"]))
+
+
+def evidence_for_reading(evidence: Evidence, scenes: Sequence[SceneInfo]) -> dict[str, dict[str, Any]]:
+    """The evidence with scenes named as a person knows them in place of their ids; parts and order are kept."""
+    titles = {s.scene_id: scene_title(s) for s in scenes}
+
+    def named(value: Any) -> Any:
+        if isinstance(value, dict):
+            inner = {titles.get(k, k): named(v) for k, v in value.items()}
+            # one scene: its name says nothing that the page does not say already
+            return next(iter(inner.values())) if len(value) == 1 and next(iter(value)) in titles else inner
+        return (
+            [named(v) for v in value]
+            if isinstance(value, list)
+            else titles.get(value, value)
+            if isinstance(value, str)
+            else value
+        )
+
+    return {part: named(rows) for part, rows in evidence.model_dump(mode="json").items()}

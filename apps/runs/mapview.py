@@ -18,7 +18,7 @@ from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore
-from apps.runs.headline import scene_detail, scene_title
+from apps.runs.headline import quantity_text, scene_detail, scene_title
 
 MAX_SCENE_LAYERS = 40
 # role triples that read as natural or near colour, best first
@@ -182,7 +182,7 @@ def _native_zoom(scene: SceneInfo, geo: bool) -> int:
 
 
 def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: bool) -> dict[str, Any] | None:
-    name = ref.label.replace("_", " ") or ref.kind
+    name = quantity_text(ref.label) or ref.kind
     base = {
         "id": f"{ref.artifact[7:19]}-{ref.kind}",
         "name": name[:1].upper() + name[1:],

@@ -21,7 +21,7 @@ from apps.runs import selectors, services
 from apps.runs.arguments import choices_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
-from apps.runs.headline import detail_text, headline, scene_detail, scene_title
+from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
 from apps.runs.mapview import features_for_map, map_config
 from apps.runs.models import Run
 from apps.runs.report import report_bytes
@@ -274,7 +274,7 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
     ids = list(state.observations)
     at = ids.index(row.id)
     view = _step_view(state, held)
-    required = [c for c in held.checks if c.check == "contract.evidence_required"]
+    required = [c for c in held.checks if c.check == "contract.evidence_present"]
     return {
         "run": row.run,
         "row": row,
@@ -287,7 +287,7 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "verdict": held.verdict,
         "checks": held.checks,
         "policy_gate": _gate(held),
-        "contributions": sorted(held.decision.contributions.items(), key=lambda kv: -abs(kv[1]))[:8] if held.decision else [],
+        "contributions": _spoken(held),
         "history": observation_history(state, held),
         "previous": ids[at - 1] if at else None,
         "next": ids[at + 1] if at + 1 < len(ids) else None,
@@ -305,7 +305,14 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "is_over": state.is_over and not row.run.pending_cause,
         "log": held.observation.status.log,
         "scores": _score_histogram(held),
+        "evidence": evidence_for_reading(held.observation.evidence, state.question.scenes if state.question else ()),
     }
+
+
+def _spoken(held: ObservationState) -> list[tuple[str, float]]:
+    """The verifier's contributions that a reader would notice, largest first."""
+    weights = held.decision.contributions.items() if held.decision else ()
+    return sorted(((name, w) for name, w in weights if abs(w) >= 0.005), key=lambda kv: -abs(kv[1]))[:8]
 
 
 def _gate(held: ObservationState) -> dict[str, float] | None:

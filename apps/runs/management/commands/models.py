@@ -36,11 +36,13 @@ class Command(BaseCommand):
         _about(one, with_name=False)
         one = verbs.add_parser("remove", help="remove an added model")
         one.add_argument("name")
-        one = verbs.add_parser("train", help="train a detector or a scene classifier by the project's recipe",
-                               add_help=False)
+        one = verbs.add_parser("train", help="train a detector or a scene classifier by the project's recipe", add_help=False)
         one.add_argument("what", choices=("detector", "scene"))
-        one.add_argument("rest", nargs=argparse.REMAINDER,
-                         help="--data DIR --out DIR [--resume] [--seed N] and the recipe's own options (--help tells them)")
+        one.add_argument(
+            "rest",
+            nargs=argparse.REMAINDER,
+            help="--data DIR --out DIR [--resume] [--seed N] and the recipe's own options (--help tells them)",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -55,8 +57,11 @@ class Command(BaseCommand):
         known = [e for e in registry.read_zoo_file() if e.get("url")]
         state = {"torch": has_torch(), "ultralytics": has_ultralytics()}
         if options["as_json"]:
-            told = {"ready": state, "models": [_short(c, p) for c, p in held],
-                    "installable": [{k: e.get(k) for k in ("name", "task", "licence", "url", "sha256")} for e in known]}
+            told = {
+                "ready": state,
+                "models": [_short(c, p) for c, p in held],
+                "installable": [{k: e.get(k) for k in ("name", "task", "licence", "url", "sha256")} for e in known],
+            }
             self.stdout.write(json.dumps(told, indent=1))
             return
         for card, path in held:
@@ -78,16 +83,30 @@ class Command(BaseCommand):
     def _add(self, options: dict[str, Any]) -> None:
         if options["trust"]:
             self.stderr.write(registry.PICKLE_RISK)
-        card = registry.model_add(options["file"], name=options["name"], task=options["task"], classes=_classes(options),
-                                  gsd_m=_gsd(options), licence=options["licence"], allow_pickle=options["trust"],
-                                  max_bytes=options["max_mb"] * 1_000_000)
+        card = registry.model_add(
+            options["file"],
+            name=options["name"],
+            task=options["task"],
+            classes=_classes(options),
+            gsd_m=_gsd(options),
+            licence=options["licence"],
+            allow_pickle=options["trust"],
+            max_bytes=options["max_mb"] * 1_000_000,
+        )
         self._added(card)
 
     def _install(self, options: dict[str, Any]) -> None:
         if options["url"]:
-            card = registry.model_fetch(options["url"], sha256=options["sha256"], name=options["name"], task=options["task"],
-                                        classes=_classes(options), licence=options["licence"], allow_pickle=options["trust"],
-                                        max_bytes=options["max_mb"] * 1_000_000)
+            card = registry.model_fetch(
+                options["url"],
+                sha256=options["sha256"],
+                name=options["name"],
+                task=options["task"],
+                classes=_classes(options),
+                licence=options["licence"],
+                allow_pickle=options["trust"],
+                max_bytes=options["max_mb"] * 1_000_000,
+            )
         else:
             card = registry.model_install(options["name"], allow_pickle=options["trust"])
         self._added(card)
@@ -135,8 +154,9 @@ def _gsd(options: dict[str, Any]) -> tuple[float, float] | None:
     try:
         low, high = (float(v) for v in text.split("-"))
     except ValueError as error:
-        raise UserError("BAD_ARGUMENT", f"--gsd {text} is no range.", "It is two numbers in metres.",
-                        "Give --gsd 0.1-0.5") from error
+        raise UserError(
+            "BAD_ARGUMENT", f"--gsd {text} is no range.", "It is two numbers in metres.", "Give --gsd 0.1-0.5"
+        ) from error
     if not 0 < low <= high:
         raise UserError("BAD_ARGUMENT", f"--gsd {text} is no range.", "Low comes before high.", "Give --gsd 0.1-0.5")
     return low, high
@@ -152,6 +172,17 @@ def _short(card: ModelCard, path: Path) -> dict[str, Any]:
         state = "off: ultralytics is not installed"
     elif not has_torch():
         state = "off: torch is not installed"
-    return {"name": card.name, "title": card.title, "version": card.version, "task": card.task, "format": card.format,
-            "classes": [{"name": c.name, "experimental": c.experimental} for c in card.classes], "gsd_m": card.gsd_m,
-            "licence": card.licence, "sha256": card.sha256, "bytes": card.bytes, "source": card.source, "state": state}
+    return {
+        "name": card.name,
+        "title": card.title,
+        "version": card.version,
+        "task": card.task,
+        "format": card.format,
+        "classes": [{"name": c.name, "experimental": c.experimental} for c in card.classes],
+        "gsd_m": card.gsd_m,
+        "licence": card.licence,
+        "sha256": card.sha256,
+        "bytes": card.bytes,
+        "source": card.source,
+        "state": state,
+    }
