@@ -226,15 +226,20 @@ class Engine:
         def work(window: Window) -> tuple[list[Any], list[tuple[str, Any, int, int, int, int]], int]:
             reads = _WindowReads(self, ordered)
             inside = region.mask(window)
-            parts = []
+            parts: list[Any] = []
+            moments: dict[str, Any] = {}
             for t, accumulator in targets:
                 planes = [reads.plane(n, window) for n in t]
-                valid = inside.copy()
-                for p in planes:
+                valid = inside & planes[0].valid
+                for p in planes[1:]:
                     valid &= p.valid
                 parts.append(accumulator.gather(
                     Sample(window, grid, planes[0].data, valid, tuple(p.data for p in planes))))
-            return parts, [self._figures_part(n, reads, window, inside, grid) for n in watched], window[2] * window[3]
+                if isinstance(accumulator, Moments):
+                    # the figures of the node are the same moments
+                    moments[t[0]] = parts[-1]
+            figures = [self._figures_part(n, reads, window, inside, grid, moments) for n in watched]
+            return parts, figures, window[2] * window[3]
 
         self._walk(windows, work, targets, message)
         for n in watched:
@@ -256,7 +261,7 @@ class Engine:
         return False
 
     def _figures_part(self, node: str, reads: _WindowReads, window: Window, inside: NDArray[np.bool_],
-                      grid: Grid) -> tuple[str, Any, int, int, int, int]:
+                      grid: Grid, moments: Mapping[str, Any]) -> tuple[str, Any, int, int, int, int]:
         planned = self.program.planned[node]
         plane = reads.plane(node, window)
         valid = plane.valid & inside
@@ -269,12 +274,13 @@ class Engine:
         n_inside, n_joint, n_valid = (int(np.count_nonzero(x)) for x in (inside, joint, valid))
         span = self.program.type_of(node).range
         n_out = 0
-        if not (math.isinf(span.low) and math.isinf(span.high)):
+        part = moments.get(node)
+        if part is None:
+            part = Moments().gather(Sample(window, grid, plane.data, valid))
+        slack = 1e-9 * max([1.0, *(abs(v) for v in (span.low, span.high) if math.isfinite(v))])
+        if any(p[6] < span.low - slack or p[7] > span.high + slack for p in part):
             values = plane.data[valid]
-            slack = 1e-9 * max(1.0, *(abs(v) for v in (span.low, span.high) if math.isfinite(v)))
             n_out = int(np.count_nonzero((values < span.low - slack) | (values > span.high + slack)))
-        figures = NodeFigures()
-        part = figures.moments.gather(Sample(window, grid, plane.data, valid))
         masked = n_inside - n_joint if planned.bands else 0
         return node, part, masked, max(0, n_joint - n_valid), n_out, n_inside
 
