@@ -130,7 +130,7 @@ def failures_first(checks: Sequence[Any]) -> list[Any]:
 def with_outcome(checks: Any, outcome: str) -> list[Any]:
     """Checks of that outcome, in order; ``!passed`` takes all others."""
     wanted, is_same = outcome.removeprefix("!"), not outcome.startswith("!")
-    return [c for c in checks or () if (c.outcome == wanted) is is_same]
+    return [c for c in checks or () if (_field(c, "outcome") == wanted) is is_same]
 
 
 @register.filter

@@ -321,10 +321,10 @@ def _gate(held: ObservationState) -> dict[str, float] | None:
         return None
     import re
 
-    numbers = dict(re.findall(r"(accept_at|reject_at)=([0-9.]+)", held.decision.policy))
+    numbers = dict(re.findall(r"(accept|reject)[<>]=([0-9.]+)", held.decision.policy))
     if len(numbers) != 2:
         return None
-    return {"p": held.decision.p_correct, "accept_at": float(numbers["accept_at"]), "reject_at": float(numbers["reject_at"])}
+    return {"p": held.decision.p_correct, "accept_at": float(numbers["accept"]), "reject_at": float(numbers["reject"])}
 
 
 def _score_histogram(held: ObservationState) -> dict[str, Any] | None:
