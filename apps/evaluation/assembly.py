@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from apps.core.digests import digest_file
 from apps.core.evidence.plan import Question
@@ -19,6 +20,7 @@ from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
 from apps.runs.assembly import judge_for, planner, revision
 from apps.tools.toolbox import LocalToolBox
+from apps.verification.backends import CalibratedVerifier
 
 
 def bench_door(scratch: Path) -> Door:
@@ -32,10 +34,28 @@ def bench_door(scratch: Path) -> Door:
         found = inspect_file(path, path.name, hints, scene_id=scene_id, artifact=digest_file(path))
         return found.info, cog
 
-    def make_judge(question: Question, layers: LayerStore, prior: BenchPrior | None,
-                   opener: Callable[[SceneInfo], RasterReader]) -> Judge:
-        return judge_for(question, layers, prior, opener)
+    def make_judge(
+        question: Question,
+        layers: LayerStore,
+        prior: BenchPrior | None,
+        opener: Callable[[SceneInfo], RasterReader],
+        weights: Any,
+    ) -> Judge:
+        judge = judge_for(question, layers, prior, opener)
+        if weights is not None:
+            judge.verifier = CalibratedVerifier(weights)
+        return judge
 
     return Door(
         make_toolbox=lambda opener, layers: LocalToolBox(open_scene=opener, layers=layers, revision=revision()),
-        make_layers=ArtifactLayerStore, make_judge=make_judge, planner=planner(), describe=describe, open_scene=open_scene)
+        make_layers=ArtifactLayerStore,
+        make_judge=make_judge,
+        planner=planner(),
+        describe=describe,
+        open_scene=open_scene,
+    )
+
+
+def verifier_name() -> str:
+    """The version of the verifier that judges by default."""
+    return CalibratedVerifier().name

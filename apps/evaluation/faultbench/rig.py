@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from apps.core.digests import digest_bytes, digest_file
+from apps.core.digests import digest_bytes, digest_file, digest_json
 from apps.core.evidence.decision import CheckResult, Decision, PriorView
 from apps.core.evidence.events import Event
 from apps.core.evidence.fold import RunState, apply
@@ -83,13 +84,30 @@ class TrustingJudge:
 
 
 class FaultyToolBox:
-    """A tool box in which one fault strikes: at the first call that can suffer it (``once``) or at every such call."""
+    """A tool box in which one fault strikes: at the first call that can suffer it (``once``) or at every such call.
 
-    def __init__(self, make: MakeToolBox, reader: OpenScene, layers: LayerStore, fault: Fault | None, *, is_once: bool):
+    ``struck`` holds ids of observations that a fault was at; ``references`` what the same call, on the same parents, says without
+    it. ``kept`` keeps references of calls without parents between the runs of one case. ``seen`` are the calls made.
+    """
+
+    def __init__(
+        self,
+        make: MakeToolBox,
+        reader: OpenScene,
+        layers: LayerStore,
+        fault: Fault | None,
+        *,
+        is_once: bool,
+        kept: dict[str, Observation] | None = None,
+    ):
         self._make, self._reader, self._layers, self._fault, self._is_once = make, reader, layers, fault, is_once
         self._honest = make(reader, layers)
+        self._kept = {} if kept is None else kept
         self.struck: list[str] = []
+        self.references: dict[str, Observation] = {}
+        self.seen: list[Call] = []
         self.calls = 0
+        self.reference_s = 0.0
 
     def call(
         self,
@@ -117,6 +135,7 @@ class FaultyToolBox:
             "is_cancelled": is_cancelled,
         }
         call = Call(tool, arguments, question, step, parents)
+        self.seen.append(call)
         fault = self._fault
         if fault is None or (self._is_once and self.struck) or not fault.strikes(call):
             return self._honest.call(tool=tool, arguments=arguments, **same)
@@ -134,7 +153,19 @@ class FaultyToolBox:
             observation = fault.report(observation, call)
         if observation.status.state != "failed":
             self.struck.append(observation.id)
+            began = time.perf_counter()
+            self.references[observation.id] = self._reference(call, same)
+            self.reference_s += time.perf_counter() - began
         return observation
+
+    def _reference(self, call: Call, same: dict[str, Any]) -> Observation:
+        """What the call says without the fault."""
+        if call.parents:
+            return self._honest.call(tool=call.tool, arguments=call.arguments, **same)
+        key = digest_json([call.tool, call.arguments])
+        if key not in self._kept:
+            self._kept[key] = self._honest.call(tool=call.tool, arguments=call.arguments, **same)
+        return self._kept[key]
 
 
 def _through(fault: Fault, open_scene: OpenScene, call: Call) -> OpenScene:

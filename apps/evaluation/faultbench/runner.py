@@ -1,23 +1,26 @@
-"""Runs the bench: every case honestly and under every fault that can strike it, in three configurations, and counts.
+"""Runs the bench: every case honestly and under every fault that can strike it, in three configurations.
 
-Nothing is judged here by what verification knows: an observation is called incorrect where it differs from what the same
-call says without the fault, and an answer is wrong where it differs from the independent truth.
+Nothing is judged here by what verification knows. An observation is *incorrect* where a fault was at it and what it says (value,
+unit, items, layers) differs from what the same call on the same parents says without the fault. It is *right* where no fault was
+at it or at any of its ancestors, it is a call of the plan, and the honest run of the case gives the true answer. What is neither
+(a fault that changed nothing that is said, though perhaps its evidence; a second opinion; what was made from something
+incorrect) is counted on neither side. An answer is wrong where it differs from the independent truth; an abstention is not.
+``figures`` counts.
 """
 
 from __future__ import annotations
 
 import hashlib
-import random
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from apps.agent.loop import run_agent
 from apps.agent.policy import AgentPolicy
+from apps.core.digests import digest_json
 from apps.core.errors import UserError
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
@@ -48,10 +51,38 @@ class Door:
 
     make_toolbox: MakeToolBox
     make_layers: Callable[[FolderBlobs], LayerStore]
-    make_judge: Callable[[Question, LayerStore, BenchPrior | None, Callable[[SceneInfo], RasterReader]], Judge]
+    make_judge: Callable[[Question, LayerStore, BenchPrior | None, Callable[[SceneInfo], RasterReader], Any], Judge]
     planner: Planner
     describe: Callable[[Path, dict[int, str], str], tuple[SceneInfo, Path]]
     open_scene: Callable[[SceneInfo, Path], RasterReader]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One observation as it ended: ``is_right`` True, False (incorrect) or None (neither); ``p_first`` the verifier's first
+    probability, None where rules decided; ``features`` what the verifier saw at each judgement."""
+
+    step: int
+    tool: str
+    is_right: bool | None
+    end: str
+    stage: str
+    failed_checks: tuple[str, ...]
+    p_first: float | None
+    p_last: float | None
+    features: tuple[dict[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One evidence request and its end (the paper's Table 8). ``after`` is the observation's decision when all was done."""
+
+    kind: str
+    outcome: str
+    is_right: bool | None
+    p_before: float | None
+    p_after: float | None
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +94,28 @@ class Outcome:
     family: str
     configuration: str
     task_type: str
-    has_struck: bool
-    is_incorrect: bool
-    accepted_incorrect: bool
-    rejected_right: int
-    right_observations: int
     is_right: bool
     is_wrong: bool
     is_abstained: bool
     value: Any
     right: Any
-    requests: int
-    requests_answered: int
-    accepted_after_request: int
+    depends_on_tools: bool
     tool_calls: int
     elapsed_s: float
+    tools_s: float
     verification_s: float
-    caught_by: str
+    judgements: tuple[float, ...] = ()
+    observations: tuple[Judged, ...] = ()
+    requests: tuple[Asked, ...] = ()
+
+    @property
+    def is_incorrect(self) -> bool:
+        """At least one observation is incorrect, although its tool ran without an error."""
+        return any(o.is_right is False for o in self.observations)
+
+    @property
+    def has_accepted_incorrect(self) -> bool:
+        return any(o.is_right is False and o.end == "accept" for o in self.observations)
 
 
 class Bench:
@@ -91,6 +127,7 @@ class Bench:
         self.layers = door.make_layers(self.blobs)
         self.paths: dict[str, Path] = {}
         self.infos: dict[tuple[str, str], SceneInfo] = {}
+        self.kept: dict[str, dict[str, Observation]] = {}
         self.cases = [c for c in cases if all(self._find(f) for f in c.files)]
         self.missing = [c.name for c in cases if c not in self.cases]
 
@@ -123,16 +160,25 @@ class Bench:
         return case.truth([path for f in case.files if (path := self._find(f)) is not None])
 
     def run(
-        self, case: BenchCase, fault: Fault | None, configuration: str, prior: BenchPrior | None, *, is_once: bool = False
+        self,
+        case: BenchCase,
+        fault: Fault | None,
+        configuration: str,
+        prior: BenchPrior | None,
+        *,
+        is_once: bool = False,
+        weights: Any = None,
     ) -> tuple[RunState, FaultyToolBox, float]:
-        """One run to its end; (state, tool box, seconds)."""
+        """One run to its end; (state, tool box, seconds). ``weights`` of the verifier are None for the shipped ones."""
         question = self.question(case)
-        box = FaultyToolBox(self.door.make_toolbox, self.open_scene, self.layers, fault, is_once=is_once)
+        box = FaultyToolBox(
+            self.door.make_toolbox, self.open_scene, self.layers, fault, is_once=is_once, kept=self.kept.setdefault(case.name, {})
+        )
         judge: Judge = (
             TrustingJudge()
             if configuration == "none"
             else self.door.make_judge(
-                question, self.layers, prior if configuration == "verification_prior" else None, self.open_scene
+                question, self.layers, prior if configuration == "verification_prior" else None, self.open_scene, weights
             )
         )
         recorder = MemoryRecorder()
@@ -148,7 +194,7 @@ class Bench:
             policy=AgentPolicy(),
             clock=lambda: datetime.now(UTC),
         )
-        return recorder.state(), box, time.perf_counter() - began
+        return recorder.state(), box, time.perf_counter() - began - box.reference_s
 
     def same(self, one: Observation, other: Observation) -> bool:
         """Whether two observations of one call say the same about the ground."""
@@ -162,7 +208,7 @@ class Bench:
             return False
         if one.result.kind == "layer":
             return self._same_layers(one, other)
-        return True
+        return _same_items(one.result.items, other.result.items)
 
     def _same_layers(self, one: Observation, other: Observation) -> bool:
         mine = [x for x in one.result.layers if x.kind in ("mask", "boxes") and x.label != "candidates"]
@@ -183,186 +229,220 @@ class Bench:
         return True
 
 
-def _judged(
+def _same_items(mine: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> bool:
+    """Whether two series or tables say the same: as many entries, numbers within VALUE_TOLERANCE, the rest equal."""
+    if len(mine) != len(theirs):
+        return False
+    for one, other in zip(mine, theirs, strict=True):
+        for key in one.keys() & other.keys() & {"value", "date", "scene", "label", "class"}:
+            a, b = one[key], other[key]
+            if isinstance(a, int | float) and isinstance(b, int | float):
+                if abs(a - b) > VALUE_TOLERANCE * max(abs(a), abs(b), 1e-12):
+                    return False
+            elif a != b:
+                return False
+    return True
+
+
+_AREAS = {"m2": 1.0, "ha": 1e4, "km2": 1e6}
+
+
+def _answered(case: BenchCase, state: RunState) -> tuple[Any, bool]:
+    """(value in the case's unit, whether the run abstained)."""
+    answer = state.answer
+    if answer is None or answer.abstained:
+        return None, True
+    value: Any = answer.choice if case.choices else answer.value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if case.unit in _AREAS and answer.unit not in (case.unit, None) and is_number:
+        value = value * _AREAS.get(answer.unit or "", float("nan")) / _AREAS[case.unit]
+    if case.unit == "1" and answer.unit in ("percent", "%") and is_number:
+        value = value / 100
+    return value, False
+
+
+def _touched(state: RunState, struck: set[str]) -> set[str]:
+    """Ids of observations that a fault was at, and of all that was made from them."""
+    out = set(struck)
+    for held in sorted(state.observations.values(), key=lambda h: h.seq):
+        if out & set(held.observation.parents):
+            out.add(held.id)
+    return out
+
+
+def judged(
     bench: Bench,
     case: BenchCase,
     fault: Fault | None,
     configuration: str,
     right: Value,
-    honest: RunState,
+    planned: set[str],
     state: RunState,
     box: FaultyToolBox,
     elapsed_s: float,
 ) -> Outcome:
-    true_by_call = {o.call_key: o.observation for o in honest.observations.values()}
-    true_by_step: dict[int, Observation] = {o.observation.step: o.observation for o in honest.observations.values()}
-    struck = set(box.struck)
-    incorrect, accepted, rejected_right, n_right, caught = False, False, 0, 0, ""
+    """The outcome of a run. ``planned``: digests of the calls of the case's honest run, empty where that gave a wrong answer."""
+    struck, touched = set(box.struck), _touched(state, set(box.struck))
+    answers_requests = {r.supporting_id for h in state.observations.values() for r in h.requests}
+    observations, requests = [], []
     for held in state.observations.values():
         o = held.observation
-        reference = true_by_call.get(held.call_key) or true_by_step.get(o.step)
-        is_bad = o.status.state != "failed" and reference is not None and not bench.same(o, reference)
-        if held.id in struck and is_bad:
-            incorrect = True
-            accepted |= held.is_accepted
-            if not held.is_accepted and held.decision is not None:
-                failed = [c.check for c in held.checks if c.outcome == "failed"]
-                caught = caught or (failed[0] if failed else held.decision.stage)
-        elif o.status.state != "failed" and reference is not None and not is_bad and not (set(o.parents) & struck):
-            n_right += 1
-            rejected_right += held.effective == "reject"
-    answer = state.answer
-    is_abstained = answer is None or answer.abstained
-    value: Any = None
-    if answer is not None and not answer.abstained:
-        value = answer.choice if case.choices else answer.value
-        if case.unit in ("ha", "km2", "m2") and answer.unit not in (case.unit, None) and isinstance(value, int | float):
-            value = (
-                value
-                * {"m2": 1.0, "ha": 1e4, "km2": 1e6}.get(answer.unit or "", float("nan"))
-                / {"m2": 1.0, "ha": 1e4, "km2": 1e6}[case.unit]
+        is_right: bool | None = None
+        if o.status.state != "failed":
+            if held.id in struck:
+                is_right = None if bench.same(o, box.references[held.id]) else False
+                if is_right is False and held.id in answers_requests and not held.decisions:
+                    is_right = None  # a second opinion, never judged itself
+            elif held.id not in touched and held.id not in answers_requests and call_digest(o) in planned:
+                is_right = True
+        seen = [d for d in held.decisions if d.features]
+        given = [d.p_correct for d in held.decisions if d.p_correct is not None and d.stage == "verifier"]
+        observations.append(
+            Judged(
+                step=o.step,
+                tool=o.tool,
+                is_right=is_right,
+                end=held.effective if o.status.state != "failed" else "failed",
+                stage=held.decision.stage if held.decision else "",
+                failed_checks=tuple(c.check for c in held.checks if c.outcome == "failed" and c.severity == "block"),
+                p_first=given[0] if given else None,
+                p_last=given[-1] if given else None,
+                features=tuple(d.features for d in seen),
             )
-        if case.unit == "1" and answer.unit in ("percent", "%") and isinstance(value, int | float):
-            value = value / 100
-    is_right = not is_abstained and case.is_right(value, right)
-    requests = [r for o in state.observations.values() for r in o.requests]
+        )
+        requests += [Asked(r.request.kind, r.outcome, is_right, r.p_before, r.p_after, held.effective) for r in held.requests]
+    value, is_abstained = _answered(case, state)
+    is_right_answer = not is_abstained and case.is_right(value, right)
     return Outcome(
         case=case.name,
         fault=fault.name if fault else "",
         family=fault.family if fault else "",
         configuration=configuration,
         task_type=state.plan.task.task_type if state.plan else "",
-        has_struck=bool(struck),
-        is_incorrect=incorrect,
-        accepted_incorrect=accepted,
-        rejected_right=rejected_right,
-        right_observations=n_right,
-        is_right=is_right,
-        is_wrong=not is_abstained and not is_right,
+        is_right=is_right_answer,
+        is_wrong=not is_abstained and not is_right_answer,
         is_abstained=is_abstained,
         value=value,
         right=right,
-        requests=len(requests),
-        requests_answered=sum(r.outcome == "answered" for r in requests),
-        accepted_after_request=sum(bool(o.requests) and o.is_accepted for o in state.observations.values()),
+        depends_on_tools=bool(state.observations),
         tool_calls=box.calls,
         elapsed_s=elapsed_s,
+        tools_s=state.cost.tools_s,
         verification_s=state.cost.verification_s,
-        caught_by=caught,
+        judgements=tuple(d.elapsed_s for h in state.observations.values() for d in h.decisions if d.stage != "policy"),
+        observations=tuple(observations),
+        requests=tuple(requests),
     )
 
 
-def run_bench(
-    door: Door,
-    cases: Sequence[BenchCase],
-    faults: Iterable[Fault],
-    folders: Sequence[Path],
-    *,
-    is_once: bool = False,
-    configurations: Sequence[str] = CONFIGURATIONS,
-    on_outcome: Callable[[Outcome], None] = lambda o: None,
-    on_state: Callable[[BenchCase, Fault | None, str, RunState, set[str], bool], None] | None = None,
-) -> tuple[list[Outcome], list[str]]:
-    """(outcomes, names of cases whose files are absent). The prior of a case is learnt from the other cases alone."""
-    faults = list(faults)
-    outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory(prefix="rsure-faults-") as scratch:
-        bench = Bench(door, cases, folders, Path(scratch))
-        honest: dict[str, RunState] = {}
-        rights: dict[str, Value] = {}
-        prior = BenchPrior()
-        for case in bench.cases:
-            try:
-                honest[case.name], _, _ = bench.run(case, None, "none", None)
-            except UserError as error:
-                raise UserError(error.code, f"Case {case.name}: {error.what}", error.why, error.fix) from None
-            rights[case.name] = bench.truth(case)
-        # offline labels: honest calls succeed, struck calls fail; a tool is taken to be faulty in one call of eight
-        for case in bench.cases:
-            for held in honest[case.name].observations.values():
-                o = held.observation
-                if o.status.state == "failed":
-                    continue
+def call_digest(o: Observation) -> str:
+    """A call by what is the same in every run: tool and arguments, without ids of observations."""
+    return digest_json([o.tool, o.step, _without_ids(o.arguments)])
+
+
+def _without_ids(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_ids(v) for k, v in value.items() if k != "observation"}
+    if isinstance(value, list):
+        return [_without_ids(v) for v in value]
+    return value
+
+
+@dataclass
+class Prepared:
+    """Cases with their honest runs, right answers and a prior from them."""
+
+    bench: Bench
+    honest: dict[str, RunState] = field(default_factory=dict)
+    boxes: dict[str, FaultyToolBox] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    rights: dict[str, Value] = field(default_factory=dict)
+    planned: dict[str, set[str]] = field(default_factory=dict)
+    prior: BenchPrior = field(default_factory=BenchPrior)
+
+
+def prepare(bench: Bench) -> Prepared:
+    """Runs every case honestly and without verification. UserError names the case whose run failed."""
+    out = Prepared(bench)
+    for case in bench.cases:
+        try:
+            state, box, seconds = bench.run(case, None, "none", None)
+        except UserError as error:
+            raise UserError(error.code, f"Case {case.name}: {error.what}", error.why, error.fix) from None
+        out.honest[case.name], out.boxes[case.name], out.seconds[case.name] = state, box, seconds
+        out.rights[case.name] = bench.truth(case)
+        value, is_abstained = _answered(case, state)
+        is_right = not is_abstained and case.is_right(value, out.rights[case.name])
+        out.planned[case.name] = {call_digest(h.observation) for h in state.observations.values()} if is_right else set()
+        # offline labels: a tool is taken to be faulty in one call of eight, whatever the case
+        for held in state.observations.values():
+            o = held.observation
+            if o.status.state != "failed":
                 for k in range(8):
-                    prior.learn(case.name, o.task.task_type, o.configuration.fine, k > 0)
-        for case in bench.cases:
-            prior.without = case.name
-            for configuration in configurations:
-                for fault in [None, *faults]:
-                    state, box, seconds = bench.run(case, fault, configuration, prior, is_once=is_once)
-                    if fault is not None and not box.struck:
-                        continue
-                    outcome = _judged(
-                        bench, case, fault, configuration, rights[case.name], honest[case.name], state, box, seconds
-                    )
-                    outcomes.append(outcome)
-                    on_outcome(outcome)
-                    if on_state is not None:
-                        on_state(case, fault, configuration, state, set(box.struck), outcome.is_incorrect)
-        return outcomes, bench.missing
-
-
-def _rate(num: int, den: int) -> float | None:
-    return None if den == 0 else num / den
-
-
-def summary(outcomes: Sequence[Outcome], *, n_boot: int = 400, seed: int = 7) -> dict[str, Any]:
-    """Figures of PROTOCOL.md section 8 by configuration and by fault family; intervals by bootstrap over cases."""
-    out: dict[str, Any] = {"configurations": {}, "families": {}, "faults": {}}
-    for configuration in dict.fromkeys(o.configuration for o in outcomes):
-        rows = [o for o in outcomes if o.configuration == configuration]
-        out["configurations"][configuration] = _figures(rows) | {"R_prop_interval": _interval(rows, n_boot, seed)}
-    for key in ("family", "fault"):
-        table = out["families" if key == "family" else "faults"]
-        for name in sorted({getattr(o, key) for o in outcomes if o.fault}):
-            table[name] = {
-                c: _figures([o for o in outcomes if getattr(o, key) == name and o.configuration == c])
-                for c in dict.fromkeys(o.configuration for o in outcomes)
-            }
+                    out.prior.learn(case.name, o.task.task_type, o.configuration.fine, k > 0)
     return out
 
 
-def _figures(rows: Sequence[Outcome]) -> dict[str, Any]:
-    struck = [o for o in rows if o.is_incorrect]
-    honest = [o for o in rows if not o.fault]
-    n_right = sum(o.right_observations for o in rows)
-    verification = sum(o.verification_s for o in rows)
-    return {
-        "runs": len(rows),
-        "honest_runs": len(honest),
-        "R_dep": _rate(sum(o.tool_calls > 0 for o in rows), len(rows)),
-        "R_err": _rate(len(struck), len([o for o in rows if o.fault])),
-        "R_prop": _rate(sum(o.is_wrong for o in struck), len(struck)),
-        "R_prop_not_answered_counts": _rate(sum(not o.is_right for o in struck), len(struck)),
-        "incorrect_accepted": _rate(sum(o.accepted_incorrect for o in struck), len(struck)),
-        "answer_accuracy": _rate(sum(o.is_right for o in rows), len(rows)),
-        "honest_accuracy": _rate(sum(o.is_right for o in honest), len(honest)),
-        "abstained": _rate(sum(o.is_abstained for o in rows), len(rows)),
-        "right_rejected": _rate(sum(o.rejected_right for o in rows), n_right),
-        "right_observations": n_right,
-        "requests": sum(o.requests for o in rows),
-        "requests_answered": sum(o.requests_answered for o in rows),
-        "accepted_after_request": sum(o.accepted_after_request for o in rows),
-        "tool_calls_per_run": _rate(sum(o.tool_calls for o in rows), len(rows)),
-        "seconds_per_run": None if not rows else sum(o.elapsed_s for o in rows) / len(rows),
-        "verification_share": None if not rows else verification / max(1e-9, sum(o.elapsed_s for o in rows)),
-    }
-
-
-def _interval(rows: Sequence[Outcome], n_boot: int, seed: int) -> tuple[float, float] | None:
-    by_case: dict[str, list[Outcome]] = {}
-    for o in rows:
-        if o.is_incorrect:
-            by_case.setdefault(o.case, []).append(o)
-    if not by_case:
+def run_one(
+    prepared: Prepared,
+    case: BenchCase,
+    fault: Fault | None,
+    configuration: str,
+    *,
+    is_once: bool = False,
+    weights: Any = None,
+) -> Outcome | None:
+    """One run, or None where the fault never strikes. The prior of a case is learnt from the other cases alone."""
+    if fault is not None and configuration == "none" and not _can_strike(prepared, case, fault):
         return None
-    names, draw = list(by_case), random.Random(seed)
-    rates = []
-    for _ in range(n_boot):
-        picked = [o for _ in names for o in by_case[draw.choice(names)]]
-        rates.append(sum(o.is_wrong for o in picked) / len(picked))
-    rates.sort()
-    return rates[int(0.025 * n_boot)], rates[min(n_boot - 1, int(0.975 * n_boot))]
+    if fault is None and configuration == "none":
+        state, box, seconds = prepared.honest[case.name], prepared.boxes[case.name], prepared.seconds[case.name]
+    else:
+        prior = prior_without(prepared.prior, case.name)
+        state, box, seconds = prepared.bench.run(case, fault, configuration, prior, is_once=is_once, weights=weights)
+    if fault is not None and not box.struck:
+        return None
+    return judged(
+        prepared.bench, case, fault, configuration, prepared.rights[case.name], prepared.planned[case.name], state, box, seconds
+    )
+
+
+def prior_without(prior: BenchPrior, without: str) -> BenchPrior:
+    """The same prior without one case's outcomes."""
+    out = BenchPrior()
+    out.outcomes, out.without = prior.outcomes, without
+    return out
+
+
+def _can_strike(prepared: Prepared, case: BenchCase, fault: Fault) -> bool:
+    return any(fault.strikes(call) for call in prepared.boxes[case.name].seen)
+
+
+def run_bench(
+    prepared: Prepared,
+    faults: Iterable[Fault],
+    *,
+    is_once: bool = False,
+    configurations: Sequence[str] = CONFIGURATIONS,
+    limit: int | None = None,
+    on_outcome: Callable[[Outcome], None] = lambda o: None,
+    weights_for: Callable[[BenchCase, Fault | None], Any] = lambda case, fault: None,
+) -> list[Outcome]:
+    """All outcomes, case by case. ``limit`` bounds the faults tried on a case (spread over the list by the case's name)."""
+    faults = list(faults)
+    outcomes: list[Outcome] = []
+    for case in prepared.bench.cases:
+        mine = [f for f in faults if _can_strike(prepared, case, f)]
+        if limit is not None and len(mine) > limit:
+            start = int(hashlib.sha256(case.name.encode()).hexdigest(), 16) % len(mine)
+            mine = [mine[(start + i * len(mine) // limit) % len(mine)] for i in range(limit)]
+        for configuration in configurations:
+            for fault in [None, *mine]:
+                outcome = run_one(prepared, case, fault, configuration, is_once=is_once, weights=weights_for(case, fault))
+                if outcome is not None:
+                    outcomes.append(outcome)
+                    on_outcome(outcome)
+    return outcomes
 
 
 def as_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

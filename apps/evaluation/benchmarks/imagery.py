@@ -1,0 +1,48 @@
+"""Rasters to measure on: real pixels of a shipped scene, repeated with noise so that they do not compress like copies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from apps.imagery.sample import FOLDER as SAMPLES
+
+SOURCE = "geopandas_s2a_l2a_fishbourne.tif"
+
+
+def repeated_scene(folder: Path, side: int, *, seed: int = 7) -> Path:
+    """A tiled deflate GeoTIFF, ``side``² × 4 uint16, EPSG:32630, 10 m, written in strips of 512 rows."""
+    import rasterio
+    from rasterio.windows import Window
+
+    source = next(SAMPLES.rglob(SOURCE))
+    with rasterio.open(source) as given:
+        # a window without fill, so that every pixel counts
+        patch = given.read(window=Window(20, 60, 120, 120)).astype(np.uint16)
+        transform, crs = given.transform, given.crs
+    path = folder / f"repeated_{side}.tif"
+    across = np.tile(patch, (1, 1, -(-side // patch.shape[2])))[:, :, :side]
+    draw = np.random.default_rng(seed)
+    profile = {
+        "driver": "GTiff",
+        "width": side,
+        "height": side,
+        "count": 4,
+        "dtype": "uint16",
+        "crs": crs,
+        "transform": transform,
+        "tiled": True,
+        "blockxsize": 512,
+        "blockysize": 512,
+        "compress": "deflate",
+        "zlevel": 1,
+        "bigtiff": "IF_SAFER",
+    }
+    with rasterio.open(path, "w", **profile) as out:
+        for top in range(0, side, 512):
+            rows = min(512, side - top)
+            block = across[:, (np.arange(top, top + rows) % patch.shape[1])]
+            noise = draw.integers(0, 24, size=block.shape, dtype=np.uint16)
+            out.write(np.maximum(block, 1) + noise, window=Window(0, top, side, rows))
+    return path

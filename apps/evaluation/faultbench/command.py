@@ -1,0 +1,264 @@
+"""`evaluate faults`: the fault bench from the command line. ``add_arguments(parser)`` and ``run(options) -> exit status``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from django.conf import settings
+
+from apps.core.errors import UserError
+from apps.evaluation.faultbench.cases import BenchCase, bench_cases
+from apps.evaluation.faultbench.faults import FAULTS, Fault
+from apps.evaluation.faultbench.figures import summary
+from apps.evaluation.faultbench.runner import CONFIGURATIONS, Bench, Outcome, as_rows, prepare, run_bench
+from apps.evaluation.reports import save
+
+SAMPLES = Path(__file__).resolve().parents[2] / "imagery" / "samples"
+
+
+def shared_folder() -> Path:
+    """Where more imagery may be: RSURE_SHARED, else ``shared/data`` beside the checkout."""
+    given = os.environ.get("RSURE_SHARED")
+    return Path(given) if given else Path(settings.BASE_DIR).parent / "shared" / "data"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `evaluate faults`."""
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, progress on standard error")
+    parser.add_argument("--cases", default="", metavar="PREFIX,…", help="only cases whose name begins so")
+    parser.add_argument("--faults", default="", metavar="NAME,…", help="only these faults (or families); without: all")
+    parser.add_argument("--configurations", default=",".join(CONFIGURATIONS), metavar="NAME,…", help="of: %(default)s")
+    parser.add_argument("--once", action="store_true", help="a fault strikes the first call it can, not every one")
+    parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most N faults on a case, spread over the list")
+    parser.add_argument("--unseen", action="store_true", help="only the faults that nothing was mended or fitted with")
+    parser.add_argument("--leave-out", action="store_true", help="also fit the verifier without each family and task, and score")
+    parser.add_argument("--plugin", action="append", default=[], metavar="MODULE", help="import a module that registers faults")
+    parser.add_argument("--rows", default="", metavar="FILE", help="write every run as a line of JSON")
+    parser.add_argument("--list", action="store_true", help="name cases and faults, run nothing")
+
+
+def _words(text: str) -> list[str]:
+    return [w.strip() for w in text.split(",") if w.strip()]
+
+
+def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list[str]]:
+    """Cases, faults and configurations asked for. UserError for a name that is not known."""
+    for name in options.get("plugin") or ():
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise UserError(
+                "BAD_REQUEST",
+                f"The plug-in {name} cannot be imported.",
+                str(error)[:300],
+                "Give a module path that Python finds (PYTHONPATH).",
+            ) from error
+    every = [f for _, f in FAULTS.items()]
+    wanted = _words(options.get("faults") or "")
+    unknown = set(wanted) - {f.name for f in every} - {f.family for f in every}
+    if unknown:
+        raise UserError(
+            "BAD_REQUEST",
+            f"There is no fault {', '.join(sorted(unknown))}.",
+            "Faults go by name or family.",
+            f"Known: {', '.join(f.name for f in every)}.",
+        )
+    faults = [f for f in every if not wanted or f.name in wanted or f.family in wanted]
+    if options.get("unseen"):
+        faults = [f for f in faults if "unseen" in f.tags]
+    prefixes = _words(options.get("cases") or "")
+    cases = [c for c in bench_cases() if not prefixes or any(c.name.startswith(p) for p in prefixes)]
+    if not cases:
+        raise UserError("BAD_REQUEST", "No case has such a name.", f"Asked: {', '.join(prefixes)}.", "See --list.")
+    configurations = _words(options.get("configurations") or ",".join(CONFIGURATIONS))
+    if set(configurations) - set(CONFIGURATIONS):
+        raise UserError(
+            "BAD_REQUEST",
+            "There is no such configuration.",
+            f"Asked: {', '.join(configurations)}.",
+            f"Known: {', '.join(CONFIGURATIONS)}.",
+        )
+    return cases, faults, configurations
+
+
+def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | None = None) -> int:
+    """Runs the bench, prints and keeps its report. Exit status 0; UserError for bad options."""
+    from apps.evaluation.assembly import bench_door
+    from apps.runs.assembly import revision
+
+    out, err = out or sys.stdout, err or sys.stderr
+    cases, faults, configurations = _chosen(options)
+    if options.get("list"):
+        _print_list(cases, faults, out)
+        return 0
+    began = time.perf_counter()
+    outcomes: list[Outcome] = []
+    noise = logging.getLogger("apps")
+    level = noise.level
+    # a judge that refuses, a tool that fails: here they are what is measured
+    noise.setLevel(logging.CRITICAL)
+    try:
+        with contextlib.ExitStack() as held:
+            scratch = held.enter_context(tempfile.TemporaryDirectory(prefix="rsure-faults-"))
+            bench = Bench(bench_door(Path(scratch)), cases, [SAMPLES, shared_folder()], Path(scratch))
+            if bench.missing:
+                err.write(f"{len(bench.missing)} cases are left out, their imagery is not here: {', '.join(bench.missing)}\n")
+            if not bench.cases:
+                raise UserError(
+                    "BAD_REQUEST",
+                    "No case can be run.",
+                    "The imagery of all of them is missing.",
+                    "Set RSURE_SHARED to the folder with the shared data.",
+                )
+            prepared = prepare(bench)
+            rows = held.enter_context(Path(options["rows"]).open("w")) if options.get("rows") else None
+
+            def keep(outcome: Outcome) -> None:
+                outcomes.append(outcome)
+                if rows is not None:
+                    rows.write(json.dumps(as_rows([outcome])[0], default=str) + "\n")
+                    rows.flush()
+                if len(outcomes) % 100 == 0:
+                    err.write(f"{len(outcomes)} runs, {time.perf_counter() - began:.0f} s\n")
+                    err.flush()
+
+            run_bench(
+                prepared,
+                faults,
+                is_once=bool(options.get("once")),
+                configurations=configurations,
+                limit=options.get("limit"),
+                on_outcome=keep,
+            )
+            left_out = None
+            if options.get("leave_out"):
+                from apps.evaluation.faultbench.leave_out import leave_one_family_out
+
+                left_out = leave_one_family_out(prepared, outcomes, faults, limit=options.get("limit"), err=err)
+            report = _report(bench, faults, outcomes, options, time.perf_counter() - began)
+            if left_out is not None:
+                report["leave_one_family_out"] = left_out
+    finally:
+        noise.setLevel(level)
+    path = save("faults", report, revision=revision())
+    if options.get("json"):
+        out.write(json.dumps(report, ensure_ascii=False, default=str) + "\n")
+    else:
+        _print_report(report, out)
+        out.write(f"\nKept as {path.name}; the page Evaluation shows it.\n")
+    return 0
+
+
+def _report(
+    bench: Bench, faults: Sequence[Fault], outcomes: Sequence[Outcome], options: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    from apps.evaluation.assembly import verifier_name
+
+    return {
+        "cases": len(bench.cases),
+        "cases_missing": bench.missing,
+        "faults_tried": len({o.fault for o in outcomes if o.fault}),
+        "fault_kinds": [{"name": f.name, "family": f.family, "meaning": f.meaning, "unseen": "unseen" in f.tags} for f in faults],
+        "is_whole": not any(options.get(k) for k in ("cases", "faults", "limit", "unseen")),
+        "is_unseen": bool(options.get("unseen")),
+        "strikes": "once" if options.get("once") else "every call",
+        "verifier_version": verifier_name(),
+        "seconds": round(seconds, 1),
+        **summary(outcomes),
+        "let_through": [
+            {"case": o.case, "fault": o.fault, "configuration": o.configuration, "value": o.value, "right": o.right}
+            for o in outcomes
+            if o.configuration != "none" and o.is_incorrect and o.is_wrong
+        ],
+        "honest_not_right": [
+            {"case": o.case, "configuration": o.configuration, "value": o.value, "right": o.right, "abstained": o.is_abstained}
+            for o in outcomes
+            if not o.fault and not o.is_right
+        ],
+    }
+
+
+# --- text -------------------------------------------------------------------------------------------------------------------
+def _print_list(cases: Sequence[BenchCase], faults: Sequence[Fault], out: TextIO) -> None:
+    out.write(f"{len(cases)} cases\n")
+    for case in cases:
+        out.write(f"  {case.name:<22} {case.question}{'  (shared data)' if case.is_shared else ''}\n")
+    out.write(f"{len(faults)} faults\n")
+    for fault in faults:
+        mark = "  (unseen)" if "unseen" in fault.tags else ""
+        out.write(f"  {fault.family:<12} {fault.name:<26} {fault.meaning}{mark}\n")
+
+
+def _share(value: Any) -> str:
+    return "     –" if value is None else f"{100 * value:5.1f}%"
+
+
+def _print_report(report: dict[str, Any], out: TextIO) -> None:
+    shown = (
+        ("runs", "runs"),
+        ("runs_with_incorrect", "runs with an incorrect observation"),
+        ("R_dep", "R_dep"),
+        ("R_err", "R_err"),
+        ("R_prop", "R_prop"),
+        ("incorrect_accepted", "incorrect observation accepted"),
+        ("answer_accuracy", "answers right"),
+        ("wrong_answers", "answers wrong"),
+        ("abstained", "abstained"),
+        ("honest_accuracy", "right without a fault"),
+        ("right_rejected", "right observations rejected"),
+        ("right_left_open", "right observations left to a person"),
+        ("requests", "evidence requests"),
+        ("tool_calls_per_run", "tool calls a run"),
+        ("seconds_per_run", "seconds a run"),
+        ("verification_share_of_run", "verification, share of the run"),
+        ("judgement_ms_p50", "one judgement, ms (median)"),
+    )
+    names = list(report["configurations"])
+    out.write(
+        f"{report['cases']} cases, {report['faults_tried']} faults, {report['seconds']:.0f} s; verifier {report["verifier_version"]}\n\n"
+    )
+    out.write(f"{'':<38}" + "".join(f"{n:>20}" for n in names) + "\n")
+    for key, words in shown:
+        cells = []
+        for name in names:
+            value = report["configurations"][name][key]
+            if isinstance(value, int):
+                cells.append(f"{value:>20}")
+            elif key in ("tool_calls_per_run", "seconds_per_run", "judgement_ms_p50"):
+                cells.append(f"{'–' if value is None else format(value, '.2f'):>20}")
+            else:
+                cells.append(f"{_share(value):>20}")
+        out.write(f"{words:<38}" + "".join(cells) + "\n")
+    for name, fall in report.get("drop", {}).items():
+        if fall["points"] is not None and fall["interval"]:
+            low, high = fall["interval"]
+            out.write(f"\nR_prop falls by {fall['points']:.1f} points with {name} (95 %: {low:.1f} to {high:.1f}).\n")
+    out.write("\nR_prop by family\n")
+    for family, by in report["families"].items():
+        out.write(f"  {family:<36}" + "".join(f"{_share(by[n]['R_prop']):>20}" for n in names) + f"{by[names[-1]]['runs']:>8}\n")
+    if report["let_through"]:
+        out.write("\nWrong answers in spite of verification\n")
+        for row in report["let_through"][:60]:
+            out.write(f"  {row['case']:<22} {row['fault']:<26} {row['configuration']:<20} {row['value']} for {row['right']}\n")
+    if report["honest_not_right"]:
+        out.write("\nNot right without a fault\n")
+        for row in report["honest_not_right"]:
+            said = "abstained" if row["abstained"] else row["value"]
+            out.write(f"  {row['case']:<22} {row['configuration']:<20} {said} for {row['right']}\n")
+    held = report.get("leave_one_family_out")
+    if held:
+        out.write(
+            f"\nVerifier fitted without the family and the task: R_prop {_share(held['R_prop'])}, "
+            f"down by {held['drop']['points']:.1f} points.\n"
+        )
