@@ -226,7 +226,7 @@ def _print_report(report: dict[str, Any], out: TextIO) -> None:
     )
     names = list(report["configurations"])
     out.write(
-        f"{report['cases']} cases, {report['faults_tried']} faults, {report['seconds']:.0f} s; verifier {report["verifier_version"]}\n\n"
+        f"{report['cases']} cases, {report['faults_tried']} faults, {report['seconds']:.0f} s; verifier {report['verifier_version']}\n\n"
     )
     out.write(f"{'':<38}" + "".join(f"{n:>20}" for n in names) + "\n")
     for key, words in shown:
