@@ -172,13 +172,14 @@ class UploadDetail(_Tus):
     @extend_schema(request=OpenApiTypes.BINARY, responses={204: None})
     def patch(self, request: Request, upload_id: str) -> Response:
         upload = upload_get_for_user(request.user, upload_id)
-        if request.content_type != CHUNK_TYPE:
+        length = _whole(request.headers.get("Content-Length") or "0", "Content-Length")
+        if length and request.content_type != CHUNK_TYPE:
             raise UserError(
                 "BAD_ARGUMENT", "The part has the wrong type.", f"It must be {CHUNK_TYPE}.", "Use a tus client.", status=415
             )
         upload = services.upload_append(
             upload=upload, offset=_whole(request.headers.get("Upload-Offset"), "Upload-Offset"),
-            length=_whole(request.headers.get("Content-Length"), "Content-Length"), chunk=request._request,
+            length=length, chunk=request._request,
         )  # fmt: skip
         return Response(status=204, headers=_place(upload))
 

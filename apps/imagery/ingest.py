@@ -71,14 +71,16 @@ def ingest_file(
     """
     kind = format_of(source, name)
     check_picture(source, kind, name)
+    # one name of ours in a folder of its own: no sidecar lies beside it, and the kept bytes cannot be written through it
     inside = folder / f"file{kind.suffix}"
-    try:
-        os.link(source, inside)  # one name of ours in a folder of its own: no sidecar lies beside it
-    except OSError:
+    if _bubblewrap() is None:
         shutil.copyfile(source, inside)
+    else:
+        inside.touch()
     job = {"file": inside.name, "name": name, "scene_id": scene_id, "artifact": artifact, "hints": hints.model_dump(mode="json")}
     (folder / "job.json").write_text(json.dumps(job))
-    code = _run([sys.executable, "-s", "-m", "apps.imagery.ingest_process", str(folder)], folder)
+    command = [*_bubble(folder, source, inside), sys.executable, "-s", "-m", "apps.imagery.ingest_process", str(folder)]
+    code = _run(command, folder)
     result = folder / "result.json"
     if code != 0 or not result.exists():
         raise _ended(name, code)
@@ -122,7 +124,7 @@ def _run(command: Sequence[str], folder: Path) -> int | None:
         "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2",
     }  # fmt: skip
     process = subprocess.Popen(
-        [*_bubble(folder), *command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, start_new_session=True, close_fds=True,
     )  # fmt: skip
     try:
@@ -147,9 +149,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _bubble(folder: Path) -> list[str]:
+def _bubble(folder: Path, source: Path, inside: Path) -> list[str]:
     """bubblewrap's command line where it works: no network, nothing writable but the job's folder, few things
-    visible."""
+    visible, ``source`` read-only as ``inside``."""
     program = _bubblewrap()
     if program is None:
         return []
@@ -158,7 +160,8 @@ def _bubble(folder: Path) -> list[str]:
     # /tmp first: the checkout itself may lie below it
     return [
         program, "--unshare-all", "--die-with-parent", "--new-session", "--tmpfs", "/tmp", *binds,
-        "--proc", "/proc", "--dev", "/dev", "--bind", str(folder), str(folder), "--chdir", str(ROOT), "--",
+        "--proc", "/proc", "--dev", "/dev", "--bind", str(folder), str(folder), "--ro-bind", str(source), str(inside),
+        "--chdir", str(ROOT), "--",
     ]  # fmt: skip
 
 

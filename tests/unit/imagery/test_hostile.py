@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def server() -> Iterator[tuple[str, list[str]]]:
             self.send_response(200)
             self.end_headers()
 
-        do_HEAD = do_GET
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass
@@ -156,7 +158,8 @@ def test_a_png_of_ten_thousand_million_pixels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"II*\0", b"II*\0" + b"\xff" * 200, b"\x89PNG\r\n\x1a\n\0\0", b"\xff\xd8\xff\xe0", b"hello", b"\x89HDF\r\n\x1a\n" * 9]
+    "data",
+    [b"", b"II*\0", b"II*\0" + b"\xff" * 200, b"\x89PNG\r\n\x1a\n\0\0", b"\xff\xd8\xff\xe0", b"hello", b"\x89HDF\r\n\x1a\n" * 9],
 )
 def test_broken_files_are_told_as_such(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "upload").write_bytes(data)
@@ -190,17 +193,18 @@ def test_what_the_process_may_use_is_limited(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_process_inherits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apps.imagery import ingest as module
+    import subprocess
 
     seen: dict[str, object] = {}
-    original = module.subprocess.Popen
+    original = subprocess.Popen
 
-    def watch(command: list[str], **options: object) -> object:
-        seen.update(options, command=command)
-        return original(command, **options)  # type: ignore[call-overload]
+    def watch(command: list[str], **options: Any) -> Any:
+        if "env" in options:
+            seen.update(options, command=command)
+        return original(command, **options)
 
     monkeypatch.setenv("SECRET_KEY", "do not tell")
-    monkeypatch.setattr(module.subprocess, "Popen", watch)
+    monkeypatch.setattr("apps.imagery.ingest.subprocess.Popen", watch)
     done = ingest(write(tmp_path / "x.tif", np.ones((1, 8, 8), np.uint8)), tmp_path / "job")
     assert done.info.valid_share == 1.0
     environment = seen["env"]
@@ -208,4 +212,20 @@ def test_the_process_inherits_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "SECRET_KEY" not in environment
     assert not any(k.startswith(("DATABASE", "REDIS", "DJANGO")) for k in environment)
     assert "VRT" in environment["GDAL_SKIP"].split(",")
-    assert seen["stdin"] == module.subprocess.DEVNULL
+    assert seen["stdin"] == subprocess.DEVNULL
+
+
+@pytest.mark.parametrize("has_bubble", [True, False])
+def test_the_given_file_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_bubble: bool) -> None:
+    from apps.imagery import ingest as module
+
+    if has_bubble and not module.is_bubbled():
+        pytest.skip("bubblewrap does not work on this machine")
+    if not has_bubble:
+        monkeypatch.setattr(module, "_bubblewrap", lambda: None)
+    path = write(tmp_path / "x.tif", np.ones((1, 8, 8), np.uint8))
+    before = path.read_bytes()
+    assert ingest(path, tmp_path / "job").info.valid_share == 1.0
+    assert path.read_bytes() == before
+    inside = tmp_path / "job" / "file.tif"
+    assert inside.stat().st_ino != path.stat().st_ino

@@ -12,7 +12,9 @@ from apps.imagery.hints import SceneHints
 from apps.imagery.inspect import inspect_file
 
 
-def make(path: Path, *, ascending: bool = False, east: bool = False, times: int = 1, names: tuple[str, ...] = ("lst",)) -> np.ndarray:
+def make(
+    path: Path, *, ascending: bool = False, east: bool = False, times: int = 1, names: tuple[str, ...] = ("lst",)
+) -> np.ndarray:
     """A packed variable over 18 × 36 cells of 10°; returns the stored values, north up, −180 first."""
     stored = np.arange(18 * 36, dtype=np.int16).reshape(18, 36)
     with netCDF4.Dataset(path, "w") as out:

@@ -1,0 +1,324 @@
+"""Scenes: what persons say of them, stacks, samples, pages and tiles of one's own only."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.contrib.gis.geos import Point
+from django.test import Client
+from PIL import Image
+
+from apps.accounts.models import Project, User
+from apps.accounts.services import membership_set, project_create
+from apps.artifacts.services import ProjectBlobs
+from apps.core.errors import NotFoundError, UserError
+from apps.core.geo import MaskedRaster
+from apps.imagery import services
+from apps.imagery.hints import SceneHints
+from apps.imagery.layers import ArtifactLayerStore
+from apps.imagery.models import Scene
+from apps.imagery.sample import sample_load
+from apps.imagery.selectors import scene_get_for_user, scene_reader, scenes_for_ask
+from tests.unit.imagery.rasters import write
+
+SAMPLES = Path(__file__).resolve().parents[3] / "apps" / "imagery" / "samples"
+FISH = SAMPLES / "geopandas_s2a_l2a_fishbourne.tif"
+
+
+@pytest.fixture
+def client(analyst: User) -> Client:
+    held = Client()
+    held.force_login(analyst)
+    return held
+
+
+@pytest.fixture
+def raw(project: Project) -> Scene:
+    """Fishbourne as it comes."""
+    return services.scene_ingest_now(project=project, path=FISH)
+
+
+def test_a_scene_can_be_read_and_found_on_the_globe(fish: Scene) -> None:
+    assert Scene.objects.filter(footprint__intersects=Point(-1.22, 50.73, srid=4326)).count() == 1
+    with scene_reader(fish.scene_info) as reader:
+        part = reader.read([3, 4])
+    red, nir = part.data
+    ndvi = (nir - red) / (nir + red)
+    assert int(part.valid[0].sum()) == 40574
+    assert np.nanmean(ndvi) == pytest.approx(0.5303, abs=5e-4)
+    assert np.nansum(ndvi > 0.4) / 100 == pytest.approx(302.35, abs=0.1)
+
+
+def test_what_a_person_says_is_taken_and_can_be_taken_back(raw: Scene, analyst: User) -> None:
+    assert raw.n_block == 1
+    assert raw.scene_info.valid_share == pytest.approx(40574 / 60501)
+    with pytest.raises(UserError) as caught:
+        services.scene_confirm(scene=raw, user=analyst)
+    assert caught.value.code == "CONFLICT"
+    scene = services.scene_update(scene=raw, user=analyst, changes={"fill": "is_fill", "fill_value": 0})
+    assert scene.n_block == 0
+    assert scene.scene_info.fill_rules[0].source == "person"
+    scene = services.scene_confirm(scene=scene, user=analyst)
+    assert scene.confirmed_by == analyst
+    scene = services.scene_update(scene=scene, user=analyst, changes={"fill": "is_real", "fill_value": None})
+    assert scene.confirmed_at is None  # it was given for what stood there before
+    assert scene.scene_info.valid_share == 1.0
+    assert scene.statistics is not None
+    assert scene.statistics["bands"][0]["low"] == 0
+    scene = services.scene_update(scene=scene, user=analyst, changes={"fill": None})
+    assert scene.n_block == 1
+    scene = services.scene_update(scene=scene, user=analyst, changes={"acquired_at": "2019-06-01T00:00:00Z"})
+    assert scene.acquired_at is not None
+    assert scene.acquired_at.isoformat() == "2019-06-01T00:00:00+00:00"
+    scene = services.scene_update(scene=scene, user=analyst, changes={"looks_right": ["scale"]})
+    assert next(f for f in scene.findings if f["key"] == "scale")["light"] == "ok"
+    with pytest.raises(UserError):
+        services.scene_update(scene=scene, user=analyst, changes={"gsd_m": -1})
+
+
+def test_a_run_keeps_the_copy_it_was_asked_with(raw: Scene, analyst: User) -> None:
+    before = raw.scene_info
+    services.scene_update(scene=raw, user=analyst, changes={"fill": "is_real"})
+    with scene_reader(before) as reader:
+        assert int(reader.read([1]).valid.sum()) == 40574
+
+
+def test_equal_bytes_are_converted_once(project: Project, raw: Scene) -> None:
+    again = services.scene_ingest_now(project=project, path=FISH, roles={"red": 3, "nir": 4})
+    assert again.cog_id == raw.cog_id
+    assert again.scene_info.roles == {"red", "nir"}
+    assert raw.scene_info.scene_id != again.scene_info.scene_id
+    assert again.scene_info.scene_id == str(again.pk)
+
+
+def test_a_file_that_cannot_be_read_leaves_a_failed_scene(project: Project, analyst: User, tmp_path: Path) -> None:
+    from apps.artifacts.services import artifact_put
+
+    (tmp_path / "x.tif").write_bytes(b"II*\0 nothing")
+    with pytest.raises(UserError):
+        services.scene_ingest_now(project=project, path=tmp_path / "x.tif")
+    assert Scene.objects.count() == 0
+    artifact = artifact_put(data=tmp_path / "x.tif", project_id=project.pk)
+    scene = Scene.objects.create(project=project, name="x.tif", original=artifact)
+    services.scene_ingest(scene_id=str(scene.pk))
+    scene.refresh_from_db()
+    assert scene.status == Scene.FAILED
+    assert scene.error is not None
+    assert scene.error["code"] == "UNREADABLE"
+    with pytest.raises(UserError):
+        scenes_for_ask(analyst, project, [str(scene.pk)])
+
+
+@pytest.mark.shared_data
+def test_band_files_become_one_scene(project: Project, shared_data: Path) -> None:
+    folder = shared_data / "multispectral" / "landsat8_cloudy"
+    files = [services.scene_ingest_now(project=project, path=folder / f"l8_{b}.tif") for b in ("B4", "B5", "BQA")]
+    stack = services.scene_stack(project=project, scenes=files)
+    info = stack.scene_info
+    assert [b.role for b in info.bands] == ["red", "nir", "qa"]
+    assert info.sensor == "Landsat 8/9 OLI-TIRS"
+    assert [s["name"] for s in stack.sources] == ["l8_B4.tif", "l8_B5.tif", "l8_BQA.tif"]
+    with scene_reader(info) as whole:
+        for i, part in enumerate(files):
+            with scene_reader(part.scene_info) as single:
+                np.testing.assert_array_equal(
+                    whole.read([i + 1], physical=False).data, single.read([1], physical=False).data
+                )
+
+
+def test_files_that_do_not_fit_are_no_stack(project: Project, raw: Scene, tmp_path: Path) -> None:
+    other = services.scene_ingest_now(project=project, path=write(tmp_path / "t.tif", np.ones((1, 9, 9), np.float32)))
+    with pytest.raises(UserError, match="grids differ"):
+        services.scene_stack(project=project, scenes=[raw, other])
+    with pytest.raises(UserError, match="two files"):
+        services.scene_stack(project=project, scenes=[raw])
+
+
+def test_scenes_come_in_the_order_of_their_dates(project: Project, analyst: User) -> None:
+    names = ["landsat7_p15r32_2002-11-25.tif", "landsat7_p15r32_2002-07-20.tif"]
+    scenes = [services.scene_ingest_now(project=project, path=SAMPLES / n) for n in names]
+    found = scenes_for_ask(analyst, project, [str(s.pk) for s in scenes])
+    assert [s.name for s in found] == names[::-1]
+
+
+def test_times_of_a_netcdf_become_scenes(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                         django_capture_on_commit_callbacks: Any) -> None:  # fmt: skip
+    from tests.unit.imagery.test_netcdf import make
+
+    monkeypatch.setattr("apps.imagery.tasks.ingest_scene.delay", lambda key: services.scene_ingest(scene_id=key))
+    make(tmp_path / "t.nc", times=3)
+    with django_capture_on_commit_callbacks(execute=True):
+        services.scene_ingest_now(project=project, path=tmp_path / "t.nc")
+    dates = sorted(s.acquired_at.date().isoformat() for s in Scene.objects.filter(status=Scene.READY) if s.acquired_at)
+    assert dates == ["2001-01-01", "2001-01-31", "2001-03-02"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sample_is_loaded_once() -> None:
+    project, n = sample_load()
+    assert project.is_sample
+    assert n == Scene.objects.filter(project=project, status=Scene.READY).count() == 18
+    assert sample_load() == (project, 0)
+    assert not [s.name for s in Scene.objects.all() if s.n_block]
+
+
+# --- pages and pictures
+
+
+# the tile of zoom 13 that holds most of Fishbourne
+TILE = "13/4068/2752"
+
+
+def pixels(answer: Any) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(answer.content)).convert("RGBA"))
+
+
+def test_tiles_are_transparent_where_nothing_is_valid(client: Client, fish: Scene) -> None:
+    answer = client.get(f"/tiles/scenes/{fish.pk}/{TILE}.png?bands=3,2,1")
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "image/png"
+    assert answer["Cache-Control"].startswith("private")
+    shown = pixels(answer)[..., 3] > 0
+    assert 0 < shown.mean() < 1
+    assert not pixels(client.get(f"/tiles/scenes/{fish.pk}/13/0/0.png"))[..., 3].any()
+    assert client.get(f"/tiles/scenes/{fish.pk}/{TILE}.webp")["Content-Type"] == "image/webp"
+    assert client.get(f"/tiles/scenes/{fish.pk}/{TILE}.png", HTTP_IF_NONE_MATCH="x").status_code == 200
+    again = client.get(f"/tiles/scenes/{fish.pk}/{TILE}.png?bands=3,2,1", HTTP_IF_NONE_MATCH=answer["ETag"])
+    assert again.status_code == 304
+    assert client.get(f"/tiles/scenes/{fish.pk}/{TILE}.png?bands=9").status_code == 400
+    assert client.get(f"/tiles/scenes/{fish.pk}/40/1/1.png").status_code == 404
+
+
+def test_a_tile_changes_with_what_a_person_says(client: Client, fish: Scene, analyst: User) -> None:
+    url = f"/tiles/scenes/{fish.pk}/{TILE}.png?bands=3,2,1"
+    before = client.get(url)
+    services.scene_update(scene=fish, user=analyst, changes={"fill": "is_real"})
+    after = client.get(url, HTTP_IF_NONE_MATCH=before["ETag"])
+    assert after.status_code == 200
+    assert (pixels(after)[..., 3] > 0).sum() > (pixels(before)[..., 3] > 0).sum()
+
+
+def test_layers_have_tiles_and_a_legend(client: Client, fish: Scene, project: Project) -> None:
+    store = ArtifactLayerStore(ProjectBlobs(project.pk))
+    with scene_reader(fish.scene_info) as reader:
+        part = reader.read([4])
+    mask = np.nan_to_num(part.data[0]) > 3000
+    ref = store.put_mask(mask, part.valid[0], fish.scene_info.grid, label="land")
+    answer = client.get(f"/tiles/layers/{ref.artifact}/{TILE}.png")
+    assert (pixels(answer)[..., :3] == (34, 211, 238)).all(axis=-1).any()
+    assert "immutable" in answer["Cache-Control"]
+    assert client.get(f"/tiles/layers/{ref.artifact}/legend.json").json()["kind"] == "mask"
+    raster = store.put_raster(MaskedRaster(part.data, part.valid, part.grid, part.bands, part.unit), label="nir")
+    assert pixels(client.get(f"/tiles/layers/{raster.artifact}/{TILE}.png"))[..., 3].any()
+
+
+def test_others_get_404_for_everything(fish: Scene, stranger: User, project: Project) -> None:
+    store = ArtifactLayerStore(ProjectBlobs(project.pk))
+    grid = fish.scene_info.grid
+    ones = np.ones(grid.shape, bool)
+    layer = store.put_mask(ones, ones, grid, label="x").artifact
+    addresses = [
+        f"/imagery/{fish.pk}/", f"/imagery/?project={project.pk}", f"/imagery/table/{project.pk}/",
+        f"/imagery/{fish.pk}/thumbnail.png", f"/imagery/{fish.pk}/preview.png", f"/tiles/scenes/{fish.pk}/{TILE}.png",
+        f"/tiles/scenes/{fish.pk}/image/0/0/0.png", f"/tiles/layers/{layer}/{TILE}.png",
+        f"/tiles/layers/{layer}/image/0/0/0.png", f"/tiles/layers/{layer}/legend.json", f"/api/v1/scenes/{fish.pk}/",
+        f"/api/v1/scenes/{fish.pk}/map/", f"/artifacts/{fish.cog_id}",
+    ]  # fmt: skip
+    other = Client()
+    for address in addresses:
+        assert other.get(address).status_code in (302, 401, 403)
+    other.force_login(stranger)
+    for address in addresses:
+        assert other.get(address).status_code == 404, address
+    for action in ("change", "confirm", "again", "remove"):
+        assert other.post(f"/imagery/{fish.pk}/{action}/").status_code == 404
+    assert other.post(f"/imagery/stack/{project.pk}/", {"scene": [str(fish.pk)]}).status_code == 404
+    assert other.get("/api/v1/scenes/").json() == []
+    with pytest.raises(NotFoundError):
+        scene_get_for_user(stranger, fish.pk)
+    membership_set(project=project, username=stranger.username, role="viewer")
+    for address in addresses:
+        assert other.get(address).status_code == 200, address
+    assert other.post(f"/imagery/{fish.pk}/confirm/").status_code == 403
+
+
+def test_the_ingest_check_shows_and_takes_fixes(client: Client, raw: Scene) -> None:
+    page = client.get(f"/imagery/{raw.pk}/").content.decode()
+    assert "Is it what you think it is?" in page
+    assert "19,927 px (32.9 %) are 0 in every band" in page
+    assert "Ask opens when nothing is red." in page
+    assert client.post(f"/imagery/{raw.pk}/confirm/").status_code == 409
+    fixed = client.post(
+        f"/imagery/{raw.pk}/change/", {"hints": json.dumps({"fill": "is_fill", "fill_value": 0})}, HTTP_HX_REQUEST="true"
+    )
+    assert fixed.status_code == 200
+    assert "as a person said" in fixed.content.decode()
+    roles = {f"band-{i}": r for i, r in enumerate(("blue", "green", "red", "nir"), 1)}
+    client.post(f"/imagery/{raw.pk}/change/", {"field": "roles", **roles})
+    raw.refresh_from_db()
+    assert raw.scene_info.roles == {"blue", "green", "red", "nir"}
+    twice = client.post(f"/imagery/{raw.pk}/change/", {"field": "roles", **roles, "band-1": "red"}, HTTP_HX_REQUEST="true")
+    assert twice.status_code == 400
+    assert twice["HX-Retarget"] == "#fix-error"
+    client.post(f"/imagery/{raw.pk}/change/", {"field": "acquired_at", "acquired_at": "2020-05-04"})
+    client.post(f"/imagery/{raw.pk}/change/", {"field": "scale", "scale": "0.0001", "offset": "0", "unit": "reflectance"})
+    raw.refresh_from_db()
+    assert raw.acquired_at is not None
+    assert raw.scene_info.bands[0].unit == "reflectance"
+    for wrong in ({"field": "gsd_m", "gsd_m": "wide"}, {"hints": "{"}, {"hints": '{"status": "ready"}'}, {"field": "x"}):
+        assert client.post(f"/imagery/{raw.pk}/change/", wrong).status_code == 400
+    assert client.post(f"/imagery/{raw.pk}/confirm/").status_code == 302
+    assert "found it right" in client.get(f"/imagery/{raw.pk}/").content.decode()
+
+
+def test_names_and_descriptions_are_text(client: Client, project: Project, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.tif", np.ones((1, 9, 9), np.float32))
+    evil = "<img src=x onerror=alert(1)>.tif"
+    scene = services.scene_ingest_now(project=project, path=path, name=evil)
+    for address in (f"/imagery/{scene.pk}/", f"/imagery/?project={project.pk}"):
+        page = client.get(address).content.decode()
+        assert "<img src=x" not in page
+        assert "&lt;img src=x" in page
+
+
+def test_the_sample_is_everybodys_and_nobody_changes_it(stranger: User) -> None:
+    sample = project_create(user=None, name="Samples", is_sample=True)
+    scene = services.scene_ingest_now(project=sample, path=SAMPLES / "OSBS_029.tif", hints=SceneHints())
+    held = Client()
+    held.force_login(stranger)
+    assert held.get(f"/imagery/{scene.pk}/").status_code == 200
+    assert held.post(f"/imagery/{scene.pk}/change/", {"field": "gsd_m", "gsd_m": "1"}).status_code == 403
+    assert held.patch(f"/api/v1/scenes/{scene.pk}/", "{}", content_type="application/json").status_code == 403
+
+
+def test_the_api_tells_and_takes(client: Client, fish: Scene) -> None:
+    told = client.get(f"/api/v1/scenes/{fish.pk}/").json()
+    assert told["info"]["grid"]["crs"] == "EPSG:32630"
+    assert "{z}" in told["tiles"]
+    layer = client.get(f"/api/v1/scenes/{fish.pk}/map/").json()
+    assert layer["layer"]["kind"] == "tiles"
+    assert layer["grid"]["epsg"] == "EPSG:32630"
+    changed = client.patch(f"/api/v1/scenes/{fish.pk}/", {"gsd_m": 10.0}, content_type="application/json").json()
+    assert changed["info"]["gsd_source"] == "person"
+    assert client.patch(f"/api/v1/scenes/{fish.pk}/", {"nope": 1}, content_type="application/json").status_code == 400
+
+
+def test_regions_are_kept_once_a_name(project: Project, analyst: User) -> None:
+    square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]]}
+    region = services.region_save(project=project, user=analyst, name="field", geometry=square)
+    assert region.geometry.area == 1
+    with pytest.raises(UserError):
+        services.region_save(project=project, user=analyst, name="field", geometry=square)
+    bow = {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}
+    for wrong in (bow, {"type": "Nothing"}, {"type": "Point", "coordinates": [500, 0]}):
+        with pytest.raises(UserError) as caught:
+            services.region_save(project=project, user=analyst, name="other", geometry=wrong)
+        assert caught.value.code == "BAD_REGION"
+
+
+def test_a_scene_is_removed_unless_runs_rest_on_it(client: Client, raw: Scene) -> None:
+    assert client.post(f"/imagery/{raw.pk}/remove/").status_code == 302
+    assert not Scene.objects.filter(pk=raw.pk).exists()
