@@ -10,7 +10,6 @@ import rasterio
 from numpy.typing import NDArray
 from rasterio.enums import MaskFlags
 from rasterio.errors import RasterioError
-from scipy import ndimage
 
 from apps.core.errors import UserError
 from apps.imagery.facts import BandCounts, BandFacts, FillCandidate, RasterCounts, RasterFacts
@@ -216,6 +215,8 @@ class _Counter:
             same &= dataset.read(plane + 1, out_shape=shape) == self.dtype.type(value)
             if not same.any():
                 return None
+        from scipy import ndimage  # half a second that most files do not need
+
         pieces, _ = ndimage.label(same, structure=np.ones((3, 3)))
         edge = np.concatenate([pieces[0], pieces[-1], pieces[:, 0], pieces[:, -1]])
         touching = np.isin(pieces, np.unique(edge[edge > 0]))

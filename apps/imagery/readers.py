@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import rasterio
@@ -26,8 +26,10 @@ from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster, valid_mask
 from apps.core.geo.scene import SceneInfo
-from apps.core.ports import Window
 from apps.imagery.formats import TIFF, sniff
+
+if TYPE_CHECKING:
+    from apps.core.ports import Window  # brings all contracts: too heavy for the ingest process
 
 # Pictures without a place on the ground are ordinary here.
 warnings.filterwarnings("ignore", category=NotGeoreferencedWarning)

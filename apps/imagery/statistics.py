@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.core.ports import RasterReader
 from apps.imagery.facts import BandStatistics, Histogram, RasterStatistics
+
+if TYPE_CHECKING:
+    from apps.core.ports import RasterReader  # brings all contracts: too heavy for the ingest process
 
 # Samples a band that percentiles and histogram are made of, at most.
 SAMPLE_LIMIT = 1_000_000
