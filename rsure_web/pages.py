@@ -60,6 +60,7 @@ def _footprints(scenes: Iterable[Scene]) -> dict[str, Any]:
         "crs": "geo",
         "land": static("build/land.geojson"),
         "graticule": True,
+        "draw": "#id_region",
         "bounds": [-150, -50, 160, 68],
         "layers": [{"id": "footprints", "name": "Footprints", "kind": "geojson", "style": "footprint", "data": data}],
     }

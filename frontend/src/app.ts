@@ -18,6 +18,8 @@ window.htmx = htmx;
 htmx.config.allowEval = false;
 htmx.config.includeIndicatorStyles = false;
 htmx.config.historyCacheSize = 0;
+// a morphed link must ask for its new address at once, not 20 ms later: keys come fast
+htmx.config.defaultSettleDelay = 0;
 // an error answer carries a fragment that says what, why and what to do: show it
 htmx.config.responseHandling = [
   { code: "204", swap: false },

@@ -112,7 +112,7 @@ function reachable(): void {
       continue;
     }
     box.tabIndex = 0;
-    if (!box.hasAttribute("role")) {
+    if (box.tagName === "DIV" && !box.hasAttribute("role")) {
       box.setAttribute("role", "group");
       box.setAttribute("aria-label", box.querySelector("caption, h2, h3")?.textContent?.trim() || "Scrolls");
     }
