@@ -30,15 +30,15 @@ with rasterio.open(path) as d:
     grid = Grid(crs=d.crs.to_string(), transform=tuple(d.transform)[:6], width=d.width, height=d.height)
 bands = tuple(Band(index=i + 1, role=r, role_source="person") for i, r in enumerate(("blue", "green", "red", "nir")))
 scene = SceneInfo(scene_id="s", artifact="sha256:" + "0" * 64, name=path.name, grid=grid, dtype="uint16", bands=bands)
-class NoLayers:
-    def __getattr__(self, name):
-        raise KeyError(name)
+from apps.evaluation.faultbench.rig import FolderBlobs
+from apps.imagery.layers import ArtifactLayerStore
+layers = ArtifactLayerStore(FolderBlobs(path.parent / "layers"))
 nodes = [{"id": "s", "op": "asset.scene", "params": {"scene": "s"}},
          {"id": "q", "op": "raster.product.index", "inputs": ["s"], "params": {"index": "ndvi"}},
          {"id": "out", "op": "raster.summarize.statistic", "inputs": ["q"], "params": {"statistic": "mean"}}]
 question = Question(text="What is the mean NDVI?", scenes=(scene,))
 plan = Plan(task=TaskRef(task_type="index_statistic", question=question.text, answer_form="number"))
-box = LocalToolBox(open_scene=lambda info: open_scene(info, path), layers=NoLayers(), options={"keep_layers": False})
+box = LocalToolBox(open_scene=lambda info: open_scene(info, path), layers=layers)
 began = time.perf_counter()
 o = box.call(tool="execute", arguments={"nodes": nodes, "output": "out"}, question=question, plan=plan, step=1)
 _seconds, _value = time.perf_counter() - began, o.result.value
