@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from apps.core.digests import canonical_json
 from apps.core.errors import FaultError, ModelError, ToolAbstainedError
@@ -21,6 +22,7 @@ from apps.core.evidence.observation import (
     Configuration,
     Evidence,
     InputRef,
+    JsonMap,
     LogLine,
     Observation,
     Provenance,
@@ -146,11 +148,15 @@ class LocalToolBox:
             question=question, plan=plan, step=step, attempt=attempt, run_id=run_id, parents=tuple(parents), reader=reader,
             layers=self._layers, progress=progress, is_cancelled=is_cancelled, seed=self._seed, revision=self._revision,
             options=self._options, log=recording.log)
+        plain = _plain(arguments)
         parsed: AnyArguments | None = None
         outcome: ToolOutcome | None = None
         reason, needs, evidence, inputs = "", cast(dict[str, JsonValue], {}), Evidence(), cast(tuple[InputRef, ...], ())
         try:
-            parsed = ARGUMENTS[tool].model_validate(arguments)
+            if plain is None:
+                raise ModelError(f"The arguments of {tool} cannot be recorded: they hold numbers that are not finite, lists over "
+                                 f"{INLINE_LIMIT} entries, or nest too deep.", code="BAD_ARGUMENT")
+            parsed = ARGUMENTS[tool].model_validate(plain)
             outcome = RUN[tool](ctx, parsed)
         except ValidationError as error:
             reason, needs = f"The arguments of {tool} are wrong: {validation_sentence(error)}", {"code": "BAD_ARGUMENT"}
@@ -177,11 +183,11 @@ class LocalToolBox:
                 except Exception:
                     _log.exception("a reader could not be closed")
         try:
-            return self._observation(ctx, tool, arguments, parsed, outcome, recording, reason, needs, evidence, inputs)
+            return self._observation(ctx, tool, plain or {}, parsed, outcome, recording, reason, needs, evidence, inputs)
         except ValidationError as error:
             # an outcome that breaks the protocol is a bug of the tool; the observation says so instead of vanishing
             _log.exception("%s gave an outcome outside the protocol", tool)
-            return self._observation(ctx, tool, _within_protocol(arguments), None, None, recording,
+            return self._observation(ctx, tool, plain or {}, None, None, recording,
                                      f"{tool} gave a result outside the protocol: {validation_sentence(error)}",
                                      {"code": "BAD_OBSERVATION"}, Evidence(), ())
 
@@ -230,10 +236,12 @@ def _mentions(arguments: Any, scene_id: str, depth: int = 0) -> bool:
     return bool(arguments == scene_id)
 
 
-def _within_protocol(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, or what is left of them when they themselves break the protocol."""
+_JSON_MAP: TypeAdapter[dict[str, Any]] = TypeAdapter(JsonMap)
+
+
+def _plain(arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments as plain JSON; None where they cannot stand in an observation."""
     try:
-        text = canonical_json(arguments)
+        return _JSON_MAP.validate_python(json.loads(canonical_json(arguments)))
     except (ValueError, TypeError, RecursionError):
-        return {"unreadable": True}
-    return arguments if len(text) < 20_000 else {"too_large": len(text)}
+        return None

@@ -28,6 +28,12 @@ def cells(sample: Sample) -> Iterator[tuple[slice, slice]]:
             yield slice(r, min(r + CELL, height)), slice(c, min(c + CELL, width))
 
 
+def valid_values(sample: Sample, at: tuple[slice, slice]) -> NDArray[np.float64]:
+    """The valid values of a cell in row order; no selection where all are valid."""
+    data, valid = sample.data[at], sample.valid[at]
+    return data.ravel() if valid.all() else data[valid]
+
+
 class Moments:
     """Count, extremes, sum and central moments up to ``order`` (1: mean, 2: variance, 4: skewness and kurtosis)."""
 
@@ -44,7 +50,7 @@ class Moments:
     def gather(self, sample: Sample) -> list[tuple[int, float, float, float, float, float, float, float]]:
         out = []
         for at in cells(sample):
-            values = sample.data[at][sample.valid[at]]
+            values = valid_values(sample, at)
             n = values.size
             if not n:
                 continue

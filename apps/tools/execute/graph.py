@@ -35,7 +35,7 @@ from apps.tools.region import RegionMask
 from apps.tools.sentences import validation_sentence
 
 # Layers up to this many pixels are kept whole; larger ones as every 2nd, 4th, … pixel, and the log says so.
-LAYER_LIMIT_PX = 36_000_000
+LAYER_LIMIT_PX = 12_000_000
 # At most this many layers are kept of one observation (a long series has its table).
 MAX_LAYERS = 12
 

@@ -1,6 +1,15 @@
 """All operators, registered on import; the registry is frozen then."""
 
-from apps.tools.execute import operators_products, operators_summaries
+from apps.tools.execute import (
+    operators_physics,
+    operators_products,
+    operators_spatial,
+    operators_summaries,
+    operators_tables,
+)
 from apps.tools.execute.types import OPERATORS
 
-__all__ = ["OPERATORS", "operators_products", "operators_summaries"]
+OPERATORS.freeze()
+
+__all__ = ["OPERATORS", "operators_physics", "operators_products", "operators_spatial", "operators_summaries",
+           "operators_tables"]

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, JsonValue
-from scipy import stats
 
 from apps.core.evidence.observation import Frozen
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
@@ -416,6 +415,8 @@ register(Operator(
 
 def mann_kendall(values: np.ndarray[Any, Any]) -> tuple[float, float, float]:
     """(S, z, two-sided p) of the Mann–Kendall test with correction for ties (Kendall 1975)."""
+    from scipy import stats
+
     n = len(values)
     s = float(sum(np.sign(values[i + 1:] - values[i]).sum() for i in range(n - 1)))
     _, ties = np.unique(values, return_counts=True)
@@ -430,6 +431,9 @@ def _plan_trend(call: Call) -> Planned:
     source: RasterType = call.inputs[0]
 
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        # half a second of imports that a mean does not need
+        from scipy import stats
+
         items, warnings, holes = gather_series(call, found, failed)
         days = [datetime.fromisoformat(str(i["date"])) for i in items]
         if len(set(days)) < 3:

@@ -206,7 +206,8 @@ def test_an_operator_without_range_or_nodata_policy_is_refused() -> None:
 
     def operator(**more: Any) -> Operator:
         fields: dict[str, Any] = {"name": "raster.product.unranged", "summary": "x", "takes": Take(("raster",)),
-                                  "params": NoParams, "gives": "raster", "range": PhysicalRange(0, 1), "nodata": "masked", "plan": plan} | more
+                                  "params": NoParams, "gives": "raster", "range": PhysicalRange(0, 1), "nodata": "masked",
+                                  "plan": plan} | more
         return Operator(**fields)
 
     for bad in (operator(range=None), operator(nodata="")):

@@ -156,6 +156,15 @@ def test_wrong_arguments_are_told_in_a_sentence() -> None:
     assert o.arguments == {"nodes": [], "output": 3}
 
 
+@pytest.mark.parametrize("arguments", [
+    {"nodes": [{"id": "a", "op": "x", "params": {"v": float("nan")}}], "output": "a"},
+    {"nodes": [], "output": "a", "region": {"type": "Polygon", "coordinates": [[[0, 0]] * 2000]}},
+])
+def test_arguments_that_cannot_be_recorded_are_still_an_observation(arguments: dict[str, Any]) -> None:
+    o = _bench().call("execute", arguments)
+    assert o.status.state == "failed" and o.status.needs["code"] == "BAD_ARGUMENT"
+
+
 def test_a_series_forgives_a_date_that_cannot_be_read_and_is_partial() -> None:
     one = scene(STORED, ["red", "nir"], scene_id="a", date="2020-01-01")
     two = scene(STORED, ["red", "nir"], scene_id="b", date="2020-02-01")

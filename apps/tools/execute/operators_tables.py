@@ -1,0 +1,540 @@
+"""Operators that end in tables and values: zones, histograms, agreement of two rasters, centroids, analyses of a series, and
+arithmetic of values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pydantic import Field, JsonValue
+
+from apps.core.errors import ModelError
+from apps.core.evidence.observation import Frozen, JsonMap
+from apps.core.geo.grid import geod_of, transformer
+from apps.tools.execute.accumulators import Histogram, TrueArea, cells
+from apps.tools.execute.formula import parse
+from apps.tools.execute.operators_products import same_grid
+from apps.tools.execute.operators_spatial import CrossMoments
+from apps.tools.execute.operators_summaries import (
+    Statistic,
+    StatisticParams,
+    _check_statistic,
+    _per_date,
+    _series_inputs,
+    accumulators_for,
+    area_figures,
+    finite,
+    gather_series,
+    mann_kendall,
+    range_of_statistic,
+    statistic_of,
+    unit_of_statistic,
+)
+from apps.tools.execute.types import (
+    Call,
+    NoParams,
+    Operator,
+    PhysicalRange,
+    Plane,
+    Planned,
+    RasterType,
+    Sample,
+    Take,
+    Value,
+    ValueType,
+    ZonesType,
+    register,
+)
+from apps.tools.measure.geojson import geometries_of
+from apps.tools.region import RegionMask, to_pixels
+from apps.tools.units import AREA_M2, factor
+
+MAX_ZONES = 1000
+
+
+# --- zones -----------------------------------------------------------------------------------------------------------------
+class ZonesParams(Frozen):
+    geojson: JsonMap
+    crs: str = "EPSG:4326"
+    name: str = Field(default="name", description="property that names a zone")
+    buffer_m: float = Field(default=0, ge=-100_000, le=100_000, description="grown (or shrunk) by so many metres")
+
+
+def _plan_zones(call: Call) -> Planned:
+    p: ZonesParams = call.params
+    shapes, properties = geometries_of(p.geojson)
+    if len(shapes) > MAX_ZONES:
+        raise call.refuse(f"{len(shapes)} zones are more than {MAX_ZONES}.", code="TOO_LARGE")
+    zones = []
+    for i, (geometry, values) in enumerate(zip(shapes, properties, strict=True), 1):
+        if p.buffer_m:
+            geometry = buffered(geometry, p.crs, p.buffer_m) if p.crs != "image" else geometry.buffer(p.buffer_m)
+        if geometry.is_empty or geometry.geom_type not in ("Polygon", "MultiPolygon"):
+            raise call.refuse(f"zone {i} is {'empty' if geometry.is_empty else 'a ' + geometry.geom_type}, not a polygon; points "
+                              "and lines need buffer_m.", code="BAD_REGION")
+        zones.append((str(values.get(p.name, f"zone {i}"))[:120], geometry))
+    return Planned(ZonesType("zones", tuple(zones), p.crs))
+
+
+def buffered(geometry: Any, crs: str, metres: float) -> Any:
+    """A buffer in metres, made in an azimuthal-equidistant plane about the geometry."""
+    there = transformer(crs, "EPSG:4326")
+    lon, lat = there.transform(geometry.centroid.x, geometry.centroid.y)
+    plane = f"+proj=aeqd +lat_0={lat:.8f} +lon_0={lon:.8f} +datum=WGS84 +units=m"
+    out, back = transformer(crs, plane), transformer(plane, crs)
+    flat = shapely.transform(geometry, lambda p: np.stack(out.transform(p[:, 0], p[:, 1]), axis=1))
+    return shapely.transform(flat.buffer(metres, quad_segs=32), lambda p: np.stack(back.transform(p[:, 0], p[:, 1]), axis=1))
+
+
+register(Operator(
+    name="vector.zones", summary="Polygons of a GeoJSON value, perhaps buffered, as zones.", takes=Take((), 0, 0),
+    params=ZonesParams, gives="zones", range="not a raster", nodata="not applicable", plan=_plan_zones))
+
+
+class Zonal:
+    """One accumulator a zone, fed with the pixels whose centre lies in it."""
+
+    def __init__(self, masks: Sequence[RegionMask | None], make: Any):
+        self.masks = masks
+        self.parts: list[Any] = [make() for _ in masks]
+        self._active: list[bool] = []
+
+    def wants_pass(self) -> bool:
+        self._active = [m is not None and a.wants_pass() for m, a in zip(self.masks, self.parts, strict=True)]
+        return any(self._active)
+
+    def gather(self, sample: Sample) -> list[tuple[int, Any]]:
+        out = []
+        for i, (mask, accumulator) in enumerate(zip(self.masks, self.parts, strict=True)):
+            if mask is not None and self._active[i] and mask.touches(sample.window):
+                valid = sample.valid & mask.mask(sample.window)
+                out.append((i, accumulator.gather(Sample(sample.window, sample.grid, sample.data, valid, sample.planes))))
+        return out
+
+    def merge(self, part: list[tuple[int, Any]]) -> None:
+        for i, p in part:
+            self.parts[i].merge(p)
+
+
+class ZonalParams(Frozen):
+    statistic: Statistic | Literal["area", "share"] = "mean"
+    percentile: float | None = Field(default=None, ge=0, le=100)
+    ddof: int = Field(default=0, ge=0, le=1)
+    unit: str = Field(default="m2", description="for area")
+    pick: Literal["", "min", "max"] = Field(default="", description="the name of the zone with the extreme")
+
+
+def _plan_zonal(call: Call) -> Planned:
+    raster, zones = call.inputs
+    if not isinstance(raster, RasterType) or not isinstance(zones, ZonesType):
+        raise call.refuse("the first input is a raster, the second zones.")
+    p: ZonalParams = call.params
+    by_mask = p.statistic in ("area", "share")
+    if by_mask and raster.kind != "mask":
+        raise call.refuse(f"{p.statistic} by zones is that of a mask.")
+    scale = factor(p.unit, AREA_M2, "area") if p.statistic == "area" else 1.0
+    if p.statistic == "area" and raster.grid.crs is None and raster.gsd_m is None:
+        raise call.refuse("neither CRS nor GSD is known, so pixels have no area.", code="NEEDS_GSD", needs={"gsd_m": True})
+    s = StatisticParams(statistic="mean" if by_mask else p.statistic, percentile=p.percentile, ddof=p.ddof)  # type: ignore[arg-type]
+    _check_statistic(call, s)
+    masks: list[RegionMask | None] = []
+    outside: list[str] = []
+    for name, geometry in zones.zones:
+        try:
+            masks.append(RegionMask(to_pixels(geometry, zones.crs, raster.grid), raster.grid, raster.scene_names))
+        except ModelError as error:
+            if error.code != "BAD_REGION":
+                raise
+            masks.append(None)
+            outside.append(name)
+    if not any(m is not None for m in masks):
+        raise call.refuse(f"no zone touches {raster.scene_names}.", code="BAD_REGION", needs={"region": True})
+
+    def figure(accumulator: Any) -> tuple[float, int]:
+        if isinstance(accumulator, TrueArea):
+            if p.statistic == "area":
+                return area_figures(raster.grid, raster.gsd_m, accumulator)[0] / scale, accumulator.n_valid
+            return (accumulator.n_true / accumulator.n_valid if accumulator.n_valid else math.nan), accumulator.n_valid
+        return statistic_of(s, accumulator), accumulator.n
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        zonal: Zonal = found[0]
+        items: list[dict[str, JsonValue]] = []
+        for (name, _), mask, accumulator in zip(zones.zones, masks, zonal.parts, strict=True):
+            found_value, n = figure(accumulator) if mask is not None else (math.nan, 0)
+            items.append({"zone": name, "value": finite(found_value), "n_valid": n, "n_px": mask.n_px if mask is not None else 0})
+        known = [i for i in items if i["value"] is not None]
+        if not known:
+            raise call.refuse("no zone holds a valid pixel.", code="TOOL_FAILED", needs={"valid_px": True})
+        warnings = []
+        if outside:
+            warnings.append(f"Zones that hold no pixel of the raster: {', '.join(outside[:20])}.")
+        empty = [str(i["zone"]) for i in items if i["value"] is None and i["zone"] not in outside]
+        if empty:
+            warnings.append(f"Zones without a valid pixel: {', '.join(empty[:20])}.")
+        n_valid = sum(int(str(i["n_valid"])) for i in items)
+        evidence: dict[str, JsonValue] = {"n_zones": len(items), "n_known": len(known), "statistic": p.statistic}
+        if p.pick:
+            best = (min if p.pick == "min" else max)(known, key=lambda i: float(str(i["value"])))
+            evidence |= {"pick": p.pick, "picked_value": best["value"]}
+            return Value(str(best["zone"]), n_valid, evidence, tuple(items), warnings=tuple(warnings))
+        single = known[0]["value"] if len(items) == 1 else None
+        value = float(str(single)) if single is not None else None
+        return Value(value, n_valid, evidence, tuple(items), warnings=tuple(warnings))
+
+    unit = p.unit if p.statistic == "area" else "1" if p.statistic == "share" else unit_of_statistic(s, raster.unit)
+    span = PhysicalRange(0, 5.11e14 / scale) if p.statistic == "area" else range_of_statistic(s, raster)
+    kind = ValueType("value", "class" if p.pick else "table", raster.quantity, "1" if p.pick else unit, span)
+
+    def reduce() -> list[Any]:
+        return [((call.names[0],), Zonal(masks, TrueArea if by_mask else lambda: accumulators_for(s)))]
+
+    return Planned(kind, reduce=reduce, finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.zonal", summary="A statistic, area or share for each zone.", takes=Take(
+        ("raster", "mask", "zones"), 2, 2), params=ZonalParams, gives="value", range="follows from the input's range",
+    nodata="invalid pixels take no part; zones without pixels are named", plan=_plan_zonal))
+
+
+# --- distributions and agreement -------------------------------------------------------------------------------------------
+class HistogramParams(Frozen):
+    bins: int = Field(default=50, ge=2, le=500)
+    low: float | None = None
+    high: float | None = None
+
+
+def _plan_histogram(call: Call) -> Planned:
+    source: RasterType = call.inputs[0]
+    p: HistogramParams = call.params
+    if (p.low is None) != (p.high is None) or (p.low is not None and p.high is not None and p.low >= p.high):
+        raise call.refuse("give both ends of the histogram, rising, or none.")
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        h: Histogram = found[0]
+        n = int(h.counts.sum())
+        if not n:
+            raise call.refuse("no valid pixel lies in the histogram.", code="TOOL_FAILED", needs={"valid_px": True})
+        items: list[dict[str, JsonValue]] = [
+            {"low": float(h.edges[i]), "high": float(h.edges[i + 1]), "n": int(c)} for i, c in enumerate(h.counts)]
+        mode = int(np.argmax(h.counts))
+        return Value((h.edges[mode] + h.edges[mode + 1]) / 2, n, {"bins": p.bins}, tuple(items))
+
+    return Planned(ValueType("value", "table", source.quantity, source.unit, source.range),
+                   reduce=lambda: [((call.names[0],), Histogram(p.bins, p.low, p.high))], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.histogram", summary="Counts in equal bins; the value is the middle of the fullest.",
+    takes=Take(("raster",)), params=HistogramParams, gives="value", range="of the input",
+    nodata="invalid pixels take no part", plan=_plan_histogram))
+
+
+class AgreementParams(Frozen):
+    measure: Literal["correlation", "rmse", "mae", "bias", "iou", "f1", "slope"] = "correlation"
+
+
+class Differences(CrossMoments):
+    """Cross moments of two planes, and the sums of their absolute and squared differences."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self._sums: list[tuple[float, float]] = []
+
+    def gather(self, sample: Sample) -> Any:
+        sums = []
+        for at in cells(sample):
+            d = (sample.planes[1][at] - sample.planes[0][at])[sample.valid[at]]
+            sums.append((float(np.abs(d).sum()), float((d * d).sum())))
+        return super().gather(sample), sums
+
+    def merge(self, part: Any) -> None:
+        super().merge(part[0])
+        self._sums += part[1]
+
+    @property
+    def mae(self) -> float:
+        return math.fsum(a for a, _ in self._sums) / self.n
+
+    @property
+    def rmse(self) -> float:
+        return math.sqrt(math.fsum(b for _, b in self._sums) / self.n)
+
+
+def _plan_agreement(call: Call) -> Planned:
+    one, other = call.inputs
+    same_grid(call, call.inputs)
+    p: AgreementParams = call.params
+    masks = p.measure in ("iou", "f1")
+    if masks and not (one.kind == other.kind == "mask"):
+        raise call.refuse(f"{p.measure} compares two masks.")
+    if p.measure in ("rmse", "mae", "bias") and one.unit != other.unit:
+        raise call.refuse(f"the inputs have different units ({one.unit} and {other.unit}).")
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        m: Differences = found[0]
+        if m.n < 2:
+            raise call.refuse("fewer than two pixels are valid in both.", code="TOOL_FAILED", needs={"valid_px": True})
+        means, c = m.means, m.covariance
+        evidence: dict[str, JsonValue] = {"n_valid": m.n, "means": [float(v) for v in means], "rmse": m.rmse, "mae": m.mae,
+                                          "bias": float(means[1] - means[0])}
+        if masks:
+            both = round(float((c[0, 1] + means[0] * means[1]) * m.n))
+            first, second = round(float(means[0] * m.n)), round(float(means[1] * m.n))
+            evidence |= {"both": both, "first": first, "second": second}
+            below = first + second - both if p.measure == "iou" else first + second
+            if not below:
+                raise call.refuse("both masks are empty.", code="TOOL_FAILED")
+            evidence |= {"numerator": both if p.measure == "iou" else 2 * both, "denominator": below}
+            return Value((both if p.measure == "iou" else 2 * both) / below, m.n, evidence)
+        if p.measure in ("correlation", "slope"):
+            if c[0, 0] <= 0 or c[1, 1] <= 0:
+                raise call.refuse("an input is constant.", code="TOOL_FAILED")
+            value = c[0, 1] / math.sqrt(c[0, 0] * c[1, 1]) if p.measure == "correlation" else c[0, 1] / c[0, 0]
+            evidence |= {"slope": float(c[0, 1] / c[0, 0]), "intercept": float(means[1] - c[0, 1] / c[0, 0] * means[0])}
+            return Value(float(value), m.n, evidence)
+        return Value({"rmse": m.rmse, "mae": m.mae, "bias": float(means[1] - means[0])}[p.measure], m.n, evidence)
+
+    span = {"correlation": PhysicalRange(-1, 1), "iou": PhysicalRange(0, 1), "f1": PhysicalRange(0, 1)}.get(
+        p.measure, PhysicalRange(why="grows with the inputs"))
+    unit = one.unit if p.measure in ("rmse", "mae", "bias") else "1"
+    return Planned(ValueType("value", "statistic", f"{p.measure}_{one.quantity}"[:80], unit, span),
+                   reduce=lambda: [(call.names, Differences())], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.agreement", summary="Correlation, RMSE, MAE, bias or slope of two rasters; IoU or F1 of two masks.",
+    takes=Take(("raster", "mask"), 2, 2), params=AgreementParams, gives="value", range="declared by each measure",
+    nodata="pixels invalid in either take no part", plan=_plan_agreement))
+
+
+class PlaceSums:
+    """Sums of pixel positions of a mask, or weighted by a raster."""
+
+    def __init__(self, weighted: bool):
+        self.weighted = weighted
+        self.n = 0
+        self._parts: list[tuple[float, float, float]] = []
+        self._done = False
+
+    def wants_pass(self) -> bool:
+        first, self._done = not self._done, True
+        return first
+
+    def gather(self, sample: Sample) -> list[tuple[int, float, float, float]]:
+        c, r, _, _ = sample.window
+        out = []
+        for at in cells(sample):
+            data = sample.data[at]
+            weight = np.where(sample.valid[at], data if self.weighted else data != 0, 0.0)
+            cols, rows = np.arange(at[1].start, at[1].stop) + c + 0.5, np.arange(at[0].start, at[0].stop) + r + 0.5
+            out.append((int(np.count_nonzero(weight)), float(weight.sum()), float((weight.sum(axis=0) * cols).sum()),
+                        float((weight.sum(axis=1) * rows).sum())))
+        return out
+
+    def merge(self, part: list[tuple[int, float, float, float]]) -> None:
+        self.n += sum(p[0] for p in part)
+        self._parts += [p[1:] for p in part]
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        total = math.fsum(p[0] for p in self._parts)
+        return math.fsum(p[1] for p in self._parts) / total, math.fsum(p[2] for p in self._parts) / total
+
+
+_WINDS = ("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west")
+
+
+def _plan_centroid(call: Call) -> Planned:
+    source: RasterType = call.inputs[0]
+    grid = source.grid
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        sums: PlaceSums = found[0]
+        if not sums.n:
+            raise call.refuse("the mask is empty, so it has no centre.", code="TOOL_FAILED")
+        col, row = sums.centre
+        evidence: dict[str, JsonValue] = {"centre_px": [col, row], "n_px": sums.n}
+        if grid.crs is None:
+            return Value(None, sums.n, evidence, ({"column": col, "row": row},))
+        t = transformer(grid.crs, "EPSG:4326")
+        lon, lat = t.transform(*grid.xy(col, row))
+        middle = t.transform(*grid.xy(grid.width / 2, grid.height / 2))
+        bearing, _, metres = geod_of("EPSG:4326").inv(*middle, lon, lat)
+        bearing = float(bearing) % 360
+        evidence |= {"lonlat": [float(lon), float(lat)], "from_middle_m": float(metres), "bearing_degree": bearing}
+        wind = _WINDS[round(bearing / 45) % 8] if metres > 0 else ""
+        item: dict[str, JsonValue] = {"longitude": float(lon), "latitude": float(lat), "column": col, "row": row,
+                                      "direction": wind, "distance_m": float(metres)}
+        return Value(wind, sums.n, evidence, (item,))
+
+    return Planned(ValueType("value", "class", f"direction of {source.quantity}"[:100], "1", PhysicalRange(-180, 180)),
+                   reduce=lambda: [((call.names[0],), PlaceSums(source.kind == "raster"))], finish=finish)
+
+
+register(Operator(
+    name="raster.summarize.centroid", summary="Centre of a mask and the direction in which it lies from the image's middle.",
+    takes=Take(("mask",)), params=NoParams, gives="value",
+    range=PhysicalRange(-180, 180), nodata="invalid pixels take no part", plan=_plan_centroid))
+
+
+# --- analyses of a series --------------------------------------------------------------------------------------------------
+class SeriesAnalysisParams(Frozen):
+    analysis: Literal["mann_kendall", "sen", "autocorrelation", "seasonality", "change_point", "spikes", "stl"]
+    statistic: Statistic = "mean"
+    percentile: float | None = Field(default=None, ge=0, le=100)
+    ddof: int = Field(default=0, ge=0, le=1)
+    lag: int = Field(default=1, ge=1, le=400, description="in dates, for autocorrelation")
+    period: int | None = Field(default=None, ge=2, le=400, description="dates a season has, for seasonality and stl")
+    factor: float = Field(default=3.0, gt=0, description="spikes: this many robust deviations from the running median")
+
+
+def _plan_analysis(call: Call) -> Planned:
+    _series_inputs(call)
+    p: SeriesAnalysisParams = call.params
+    if p.analysis in ("stl",) and p.period is None:
+        raise call.refuse("stl needs the number of dates that a season has (period).", needs={"period": True})
+    source: RasterType = call.inputs[0]
+
+    def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
+        items, warnings, holes = gather_series(call, found, failed)
+        y = np.array([i["value"] for i in items], dtype=np.float64)
+        evidence: dict[str, JsonValue] = {"n_dates": len(items), "n_asked": len(call.inputs), "holes": list(holes),
+                                          "analysis": p.analysis}
+        n_valid = sum(int(str(i["n_valid"])) for i in items)
+        if len(y) < 4:
+            raise call.refuse(f"an analysis needs at least four dates; there are {len(y)}.", code="NEEDS_DATES",
+                              needs={"dates": 4})
+        value, more = analyse_series(p, y)
+        if value is None:
+            raise call.refuse(str(more["refused"]), code="TOOL_FAILED")
+        for key, column in more.pop("columns", {}).items():
+            for item, v in zip(items, column, strict=True):
+                item[key] = finite(float(v))
+        if "date_at" in more:
+            at = more.pop("date_at")
+            evidence |= more
+            return Value(str(items[at]["date"]), n_valid, evidence, tuple(items), warnings=tuple(warnings), result_kind="date")
+        return Value(value, n_valid, evidence | more, tuple(items), warnings=tuple(warnings))
+
+    unit = f"{source.unit}/date" if p.analysis == "sen" else "1"
+    spans = {"mann_kendall": PhysicalRange(-1, 1), "autocorrelation": PhysicalRange(-1, 1), "seasonality": PhysicalRange(0, 1),
+             "stl": PhysicalRange(0, 1), "spikes": PhysicalRange(0, 400)}
+    kind = ValueType("value", "statistic", f"{p.analysis} of {source.quantity}", unit,
+                     spans.get(p.analysis, PhysicalRange(why="follows the series")))
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
+
+
+def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[float | int | None, dict[str, Any]]:
+    """(value, evidence) of an analysis; ``refused`` in the evidence says why there is no value."""
+    from scipy import stats
+
+    n = len(y)
+    if p.analysis == "mann_kendall":
+        s, z, p_value = mann_kendall(y)
+        return s / (n * (n - 1) / 2), {"s": s, "z": z, "p_value": p_value, "tau": s / (n * (n - 1) / 2)}
+    if p.analysis == "sen":
+        fit = stats.theilslopes(y, np.arange(n), 0.95)
+        return float(fit[0]), {"intercept": float(fit[1]), "low": float(fit[2]), "high": float(fit[3])}
+    if p.analysis == "autocorrelation":
+        if p.lag >= n - 1:
+            return None, {"refused": f"a lag of {p.lag} needs a longer series than {n} dates."}
+        d = y - y.mean()
+        if not (d * d).sum():
+            return None, {"refused": "the series is constant."}
+        acf = [float((d[:n - k] * d[k:]).sum() / (d * d).sum()) for k in range(min(n - 1, 40))]
+        return float((d[:n - p.lag] * d[p.lag:]).sum() / (d * d).sum()), {"acf": acf, "bound_95": 1.96 / math.sqrt(n)}
+    if p.analysis == "seasonality":
+        d = stats_detrended(y)
+        power = np.abs(np.fft.rfft(d))[1:] ** 2
+        if not power.sum():
+            return None, {"refused": "the series is a straight line."}
+        k = round(n / p.period) if p.period else int(np.argmax(power)) + 1
+        if not 1 <= k <= len(power):
+            return None, {"refused": f"a season of {p.period} dates does not fit {n} dates."}
+        return float(power[k - 1] / power.sum()), {"period": n / k, "strongest_period": n / (int(np.argmax(power)) + 1)}
+    if p.analysis == "change_point":
+        # Pettitt 1979, Applied Statistics 28
+        ranks = stats.rankdata(y)
+        u = np.array([2 * ranks[:k].sum() - k * (n + 1) for k in range(1, n)])
+        at = int(np.argmax(np.abs(u)))
+        most = float(np.abs(u[at]))
+        return 0, {"date_at": at + 1, "pettitt_k": most, "p_value": min(1.0, 2 * math.exp(-6 * most * most / (n**3 + n**2))),
+                   "mean_before": float(y[:at + 1].mean()), "mean_after": float(y[at + 1:].mean())}
+    if p.analysis == "spikes":
+        padded = np.pad(y, 2, mode="reflect")
+        running = np.array([np.median(padded[i:i + 5]) for i in range(n)])
+        rest = y - running
+        spread = 1.4826 * float(np.median(np.abs(rest - np.median(rest))))
+        flags = np.abs(rest) > p.factor * spread if spread > 0 else np.abs(rest) > 0
+        return int(flags.sum()), {"spread": spread, "columns": {"running_median": running, "spike": flags.astype(float)}}
+    assert p.period is not None
+    if n < 2 * p.period:
+        return None, {"refused": f"stl needs two seasons, {2 * p.period} dates; there are {n}."}
+    try:
+        from statsmodels.tsa.seasonal import STL
+    except ModuleNotFoundError:
+        return None, {"refused": "stl needs statsmodels, which is not installed here."}
+    fit = STL(y, period=p.period, robust=True).fit()
+    spread = float(np.var(fit.seasonal + fit.resid))
+    strength = max(0.0, 1 - float(np.var(fit.resid)) / spread) if spread > 0 else 0.0
+    return strength, {"period": p.period, "columns": {"trend": fit.trend, "seasonal": fit.seasonal, "rest": fit.resid}}
+
+
+def stats_detrended(y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The series less its least-squares line."""
+    x = np.arange(len(y))
+    return np.asarray(y - np.polyval(np.polyfit(x, y, 1), x))
+
+
+register(Operator(
+    name="raster.summarize.series_analysis", summary="Mann–Kendall, Sen's slope, autocorrelation, seasonality, change "
+    "point, spikes or STL of a dated statistic.", takes=Take(("raster", "mask"), 4, 400), params=SeriesAnalysisParams, gives="value",
+    range="declared by each analysis", nodata="invalid pixels take no part; dates without valid pixels are named and left out",
+    plan=_plan_analysis, reference="Kendall 1975; Sen 1968; Pettitt 1979; Cleveland et al. 1990"))
+
+
+# --- values ----------------------------------------------------------------------------------------------------------------
+class CalculateParams(Frozen):
+    expression: str = Field(max_length=500, description="node ids as names")
+    unit: str = Field(default="1", max_length=40)
+    range: tuple[float, float] | None = Field(default=None, description="physical range of the result, where it has one")
+    quantity: str = Field(default="result", pattern=r"^[a-z][a-z0-9_]{0,39}$")
+
+
+def _plan_calculate(call: Call) -> Planned:
+    p: CalculateParams = call.params
+    formula = parse(p.expression)
+    unknown = [n for n in formula.names if n not in call.names]
+    if unknown:
+        raise call.refuse(f"the expression names {', '.join(unknown)}, which is no input of the node.")
+    if p.range is not None and not p.range[0] < p.range[1]:
+        raise call.refuse("the declared range is empty.")
+
+    def combine(values: Sequence[Value]) -> Value:
+        by_name = dict(zip(call.names, values, strict=True))
+        planes = {}
+        for n in formula.names:
+            v = by_name[n].value
+            if not isinstance(v, (int, float)) or isinstance(v, bool):
+                raise call.refuse(f"{n} is no number.", code="TOOL_FAILED")
+            planes[n] = Plane(np.array([[float(v)]]), np.ones((1, 1), dtype=bool))
+        found = formula.evaluate(planes)
+        if not found.valid[0, 0]:
+            raise call.refuse(f"{p.expression} is undefined for these values.", code="TOOL_FAILED")
+        return Value(float(found.data[0, 0]), min(v.n_valid for v in values),
+                     {"operands": {n: by_name[n].value for n in formula.names}, "expression": p.expression})
+
+    span = PhysicalRange(*p.range) if p.range else PhysicalRange(why="the caller declares no range")
+    return Planned(ValueType("value", "statistic", p.quantity, p.unit, span), combine=combine)
+
+
+register(Operator(
+    name="value.calculate", summary="Arithmetic of earlier values by the allow-listed grammar.", takes=Take(("value",), 1, 64),
+    params=CalculateParams, gives="value", range="declared by the caller", nodata="undefined results are refused",
+    plan=_plan_calculate))
