@@ -103,7 +103,12 @@ class Cluster:
         """Whether the cluster answers on its socket."""
         if not (self.folder / f".s.PGSQL.{PORT}").exists():
             return False
-        return self._run(self._program("pg_isready"), "-q", "-h", str(self.folder), "-p", PORT).returncode == 0
+        return (
+            self._run(
+                self._program("pg_isready"), "-q", "-h", str(self.folder), "-p", PORT, "-U", ROLE, "-d", DATABASE
+            ).returncode
+            == 0
+        )
 
     def pid(self) -> int | None:
         """Process id of the postmaster of this data folder, if one lives."""
