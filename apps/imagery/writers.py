@@ -30,10 +30,10 @@ def block_size(n_bands: int, itemsize: int) -> int:
     return side
 
 
-def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str) -> None:
+def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str, side: int | None = None) -> None:
     """Copies an open dataset (or its path) to a COG: deflate with predictor, overviews of nearest samples
     (each stored value stays a stored value, so masks stay exact), mask and colour table kept. Streams: memory
-    does not grow with the raster."""
+    does not grow with the raster. ``side`` of a block in pixels: a multiple of 16, by ``block_size`` without."""
     kind = np.dtype(dtype)
     rasterio_copy(
         source,
@@ -44,7 +44,7 @@ def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str) -> None:
         predictor="YES",
         overview_resampling="NEAREST",
         overview_compress="DEFLATE",
-        blocksize=block_size(n_bands, kind.itemsize),
+        blocksize=side or block_size(n_bands, kind.itemsize),
         bigtiff="IF_SAFER",
         num_threads=2,
         overviews="IGNORE_EXISTING",
@@ -75,7 +75,8 @@ def layer_bytes(
         raise ValueError(f"layer {planes.shape} does not fit grid {grid.shape}")
     with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**GDAL_OPTIONS):
         plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
-        side = block_size(planes.shape[0], planes.dtype.itemsize)
+        # a block of a small layer ends with the layer: padding would be compressed, and decoded by everyone who reads it
+        side = min(block_size(planes.shape[0], planes.dtype.itemsize), max(128, -(-max(grid.shape) // 16) * 16))
         with rasterio.open(
             plain,
             "w",
@@ -94,7 +95,7 @@ def layer_bytes(
                 out.set_band_description(i, text)
             if tags:
                 out.update_tags(**tags)
-        write_cog(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name)
+        write_cog(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name, side=side)
         return cog.read_bytes()
 
 

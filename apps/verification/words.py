@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
 from apps.verification.formulas import INDICES
 
@@ -86,7 +87,17 @@ class Threshold:
 
 def indices_named(text: str) -> set[str]:
     """Spectral indices that the text names."""
-    return {name for name in INDICES if re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", text)}
+    return set(_indices_named(text))
+
+
+_INDEX = re.compile(
+    r"(?<![a-z0-9])(?=(" + "|".join(re.escape(n) for n in sorted(INDICES, key=len, reverse=True)) + r")(?![a-z0-9]))"
+)
+
+
+@lru_cache(maxsize=256)
+def _indices_named(text: str) -> frozenset[str]:
+    return frozenset(m.group(1) for m in _INDEX.finditer(text))
 
 
 def thresholds_named(text: str) -> list[Threshold]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +102,45 @@ def number_of(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+class DecodedLayers:
+    """Layers that were read, kept by store and reference for the next observation of the run (a measure reads its parents'
+    masks again). Artifacts are named by their content, so that what is kept cannot be stale; stores that forget are not."""
+
+    def __init__(self, limit_bytes: int = 48 << 20):
+        self.limit, self._lock = limit_bytes, Lock()
+        self._held: WeakKeyDictionary[Any, OrderedDict[Any, tuple[Any, int]]] = WeakKeyDictionary()
+
+    def get(self, store: Any, key: Any) -> Any:
+        with self._lock:
+            try:
+                mine = self._held[store]
+                mine.move_to_end(key)
+                return mine[key][0]
+            except (KeyError, TypeError):
+                return None
+
+    def put(self, store: Any, key: Any, value: Any) -> None:
+        arrays = list(value) if isinstance(value, tuple) else [value.data, value.valid]
+        size = sum(a.nbytes for a in arrays)
+        if size > self.limit // 2:
+            return
+        for a in arrays:
+            a.flags.writeable = False
+        with self._lock:
+            try:
+                mine = self._held.setdefault(store, OrderedDict())
+            except TypeError:  # a store that cannot be referred to weakly keeps nothing
+                return
+            mine[key] = (value, size)
+            total = sum(n for _, n in mine.values())
+            while total > self.limit:
+                _, (_, n) = mine.popitem(last=False)
+                total -= n
+
+
+_DECODED = DecodedLayers()
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -292,7 +334,12 @@ class Case:
             raise LayerUnreadableError("no layer store is at hand")
         if ref.artifact not in kept:
             try:
-                kept[ref.artifact] = getattr(self.layers, how)(ref)
+                found = _DECODED.get(self.layers, (how, ref)) if how != "read_features" else None
+                if found is None:
+                    found = getattr(self.layers, how)(ref)
+                    if how != "read_features":
+                        _DECODED.put(self.layers, (how, ref), found)
+                kept[ref.artifact] = found
             except Exception as error:  # whatever a broken artifact raises, the layer cannot be read
                 kept[ref.artifact] = LayerUnreadableError(f"{type(error).__name__}: {error}"[:200])
         if isinstance(kept[ref.artifact], LayerUnreadableError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from apps.core.evidence.decision import FAMILIES, CheckResult, Family, Severity
@@ -64,6 +65,18 @@ def check(
     return add
 
 
+@lru_cache(maxsize=2048)
+def _not_applicable(name: str, family: Family, severity: Severity, message: str) -> CheckResult:
+    """Most checks do not concern an observation: their results are few, frozen, and made once."""
+    return CheckResult(check=name, family=family, severity=severity, outcome="not_applicable", message=message[:1000])
+
+
+@lru_cache(maxsize=1)
+def _ordered() -> tuple[Check, ...]:
+    """The catalogue in order, sorted once: it is frozen before the first case is judged."""
+    return tuple(in_order())
+
+
 def run_checks(case: Case, names: Sequence[str] | None = None) -> tuple[tuple[CheckResult, ...], dict[str, float]]:
     """Every check's result in catalogue order, and the scores that checks measured on the way (features by name).
 
@@ -71,9 +84,12 @@ def run_checks(case: Case, names: Sequence[str] | None = None) -> tuple[tuple[Ch
     """
     results: list[CheckResult] = []
     scores: dict[str, float] = {}
-    for one in in_order() if names is None else [CHECKS[n] for n in names]:
+    for one in _ordered() if names is None else [CHECKS[n] for n in names]:
         try:
             found = one.look(case)
+            if found.outcome == "not_applicable":
+                results.append(_not_applicable(one.name, one.family, one.severity, found.message))
+                continue
             softened: Severity = "warn" if found.severity == "warn" else one.severity
             result = CheckResult(
                 check=one.name,
