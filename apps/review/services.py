@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.db import transaction
@@ -12,7 +12,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id
 from apps.core.errors import NotFoundError, UserError
-from apps.core.evidence.decision import VERDICT_REASONS, Verdict
+from apps.core.evidence.decision import VERDICT_REASONS, Verdict, VerdictValue
 from apps.core.evidence.events import VerdictGiven, VerdictUndone
 from apps.core.ids import uuid7
 from apps.prior.services import prior_record_verdict, prior_undo
@@ -93,7 +93,7 @@ def verdict_give(
                 verdict=Verdict(
                     id=str(record.id),
                     observation_id=row.id,
-                    value=value,
+                    value=cast(VerdictValue, value),
                     reason=reason,
                     note=note,  # type: ignore[arg-type]
                     author=user.get_username(),

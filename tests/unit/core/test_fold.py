@@ -9,6 +9,7 @@ from apps.core.evidence import Answer, Configuration, Decision, Observation, Res
 from apps.core.evidence.events import (
     AnswerGiven,
     DecisionMade,
+    Event,
     ObservationRecorded,
     VerdictGiven,
     VerdictUndone,
@@ -45,11 +46,11 @@ def verdict(name: str, observation_id: str, value: str) -> VerdictGiven:
     return VerdictGiven(at=AT, verdict=Verdict(id=name, observation_id=observation_id, value=value, author="a", given_at=AT))  # type: ignore[arg-type]
 
 
-BASE = [recorded(observation("a")), decided("a", "accept"), recorded(observation("b", "a")), decided("b", "accept")]
+BASE: list[Event] = [recorded(observation("a")), decided("a", "accept"), recorded(observation("b", "a")), decided("b", "accept")]
 
 
 def test_a_child_of_a_rejected_parent_leaves_the_history_and_undo_brings_both_back() -> None:
-    events = [*BASE, verdict("v", "a", "reject")]
+    events: list[Event] = [*BASE, verdict("v", "a", "reject")]
     state = fold(enumerate(events, 1))
     assert state.history == []
     assert [o.id for o in state.descendants("a")] == ["b"]
