@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, can
+from apps.agent.planner.form import form_fields
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import ObservationState, RunState
@@ -100,6 +101,8 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
         "chart": run_chart(state),
         "live_url": f"/ws/runs/{run.pk}/",
         "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
+        "form_fields": _form_fields(state),
+        "region_text": json.dumps(state.question.region) if state.question and state.question.region else "",
         "tabs": [
             {"id": "tab-ask", "title": "Ask", "is_current": False},
             {"id": "tab-plan", "title": "Plan", "count": len(plan_steps) or None, "is_current": False},
@@ -107,6 +110,39 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
             {"id": "tab-answer", "title": "Answer", "is_current": False},
         ],
     }
+
+
+def _form_fields(state: RunState) -> list[dict[str, Any]]:
+    """The plan's form for these scenes, filled with what the words gave."""
+    if state.question is None:
+        return []
+    given = state.plan.form if state.plan else {}
+    return [{**f, "value": given.get(f["name"], [] if f["kind"] == "dates" else "")} for f in form_fields(state.question)]
+
+
+def _form_from_post(request: HttpRequest) -> dict[str, Any] | None:
+    """What was filled in of a plan's form; None where there was no form."""
+    form: dict[str, Any] = {}
+    for key, values in request.POST.lists():
+        filled = [v for v in values if isinstance(v, str) and v.strip()]
+        if not key.startswith("form-") or not filled:
+            continue
+        name = key[5:]
+        if name == "dates":
+            form[name] = filled
+        elif name in ("threshold", "upper", "limit"):
+            try:
+                form[name] = float(filled[0])
+            except ValueError:
+                raise UserError(
+                    "BAD_ARGUMENT",
+                    f"“{filled[0][:40]}” is no number.",
+                    "The threshold is compared with pixels.",
+                    "Write a number such as 0.4.",
+                ) from None
+        else:
+            form[name] = filled[0]
+    return form or None
 
 
 @login_required
@@ -159,7 +195,7 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
     region: dict[str, Any] | None = None
     if region_text:
         region = _pixel_region(region_text) if is_image_space else region_from_text(region_text)
-    form = {k[5:]: v for k, v in post.items() if k.startswith("form-") and isinstance(v, str) and v.strip()} or None
+    form = _form_from_post(request)
     return {
         "user": person(request),
         "project": project,
