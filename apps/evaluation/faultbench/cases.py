@@ -45,6 +45,9 @@ class BenchCase:
         return abs(float(value) - float(right)) <= max(self.tolerance * abs(float(right)), self.within)
 
 
+# Nobody says what counts as water: McFeeters' threshold of 0 and one cut by the histogram are both lawful, and differ by this
+WATER = 0.03
+
 FISH = "geopandas_s2a_l2a_fishbourne.tif"
 FISH_ROLES = {1: "blue", 2: "green", 3: "red", 4: "nir"}
 LANDSAT = ("landsat7_p15r32_2002-07-20.tif", "landsat7_p15r32_2002-11-25.tif")
@@ -132,8 +135,19 @@ def _fish_cases() -> list[BenchCase]:
         case(
             "ndvi-share", "What share of the area has NDVI above 0.4?", lambda s: truth.share(s.ratio(4, 3), s.ratio(4, 3) > 0.4)
         ),
-        case("water-area", "How many hectares of water are there?", lambda s: truth.area(s, s.ratio(2, 4) > 0) / 1e4, "ha"),
-        case("water-share", "What share of the area is water?", lambda s: truth.share(s.ratio(2, 4), s.ratio(2, 4) > 0)),
+        case(
+            "water-area",
+            "How many hectares of water are there?",
+            lambda s: truth.area(s, s.ratio(2, 4) > 0) / 1e4,
+            "ha",
+            tolerance=WATER,
+        ),
+        case(
+            "water-share",
+            "What share of the area is water?",
+            lambda s: truth.share(s.ratio(2, 4), s.ratio(2, 4) > 0),
+            tolerance=WATER,
+        ),
         case("water-any", "Is there any water?", lambda s: bool((s.ratio(2, 4) > 0).any())),
         case("nir-mean", "What is the mean of the nir band?", lambda s: truth.mean(s.band(4)), "DN"),
         case(
@@ -155,7 +169,7 @@ def _fish_cases() -> list[BenchCase]:
             lambda s: truth.area(s, _inside(s, s.ratio(2, 4), FISH_BOX) > 0) / 1e4,
             "ha",
             region=box_polygon(*FISH_BOX),
-            within=0.2,
+            tolerance=WATER,
         ),
         case(
             "region-share",
@@ -261,8 +275,12 @@ def _shared_cases() -> list[BenchCase]:
         )
 
     return [
-        flood("area", "How much water is there in km2?", lambda s: truth.area(s, s.ratio(3, 8) > 0) / 1e6, "km2"),
-        flood("share", "What share of the area is water?", lambda s: truth.share(s.ratio(3, 8), s.ratio(3, 8) > 0)),
+        flood(
+            "area", "How much water is there in km2?", lambda s: truth.area(s, s.ratio(3, 8) > 0) / 1e6, "km2", tolerance=WATER
+        ),
+        flood(
+            "share", "What share of the area is water?", lambda s: truth.share(s.ratio(3, 8), s.ratio(3, 8) > 0), tolerance=WATER
+        ),
         flood("ndvi", "What is the mean NDVI?", lambda s: truth.mean(s.ratio(8, 4))),
         flood("mndwi", "What is the mean MNDWI?", lambda s: truth.mean(s.ratio(3, 12))),
         crop("ndvi", "What is the mean NDVI?", lambda s: truth.mean(s.ratio(8, 4))),

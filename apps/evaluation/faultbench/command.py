@@ -225,9 +225,8 @@ def _print_report(report: dict[str, Any], out: TextIO) -> None:
         ("judgement_ms_p50", "one judgement, ms (median)"),
     )
     names = list(report["configurations"])
-    out.write(
-        f"{report['cases']} cases, {report['faults_tried']} faults, {report['seconds']:.0f} s; verifier {report['verifier_version']}\n\n"
-    )
+    out.write(f"{report['cases']} cases, {report['faults_tried']} faults, {report['seconds']:.0f} s; ")
+    out.write(f"verifier {report['verifier_version']}\n\n")
     out.write(f"{'':<38}" + "".join(f"{n:>20}" for n in names) + "\n")
     for key, words in shown:
         cells = []

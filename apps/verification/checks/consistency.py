@@ -1294,6 +1294,49 @@ def agrees_with_history(case: Case) -> Finding:
     return not_applicable("no accepted observation of the same call")
 
 
+@check(
+    "value_not_rejected_before",
+    catches=("stale artifact", "wrong band mapping", "another scene's result"),
+    limits=("rel_tolerance",),
+    reads=("/result/value",),
+)
+def value_not_rejected_before(case: Case) -> Finding:
+    """A value that was rejected does not come back by another call on the same inputs, unless the source's own pixels give it.
+
+    What is wrong below the method (the wrong band, another scene's pixels) is wrong again by the next method.
+    """
+    if case.value is None or case.value in (0.0, 1.0):
+        return not_applicable("no number that could be known again")
+    inputs = sorted(i.artifact for i in case.observation.inputs)
+    for other in case.rejected:
+        was = number_of(other.result.value)
+        if (
+            other.id == case.observation.id
+            or other.status.state == "failed"
+            or was is None
+            or (other.result.kind, other.result.unit) != (case.kind, case.observation.result.unit)
+            or sorted(i.artifact for i in other.inputs) != inputs
+            or not math.isclose(was, case.value, rel_tol=1e-6)
+        ):
+            continue
+        if any(look(case).outcome == "passed" for look in (value_matches_source, series_matches_source)):
+            return passed(
+                "The value was rejected before, but the source's pixels give it.", measured=case.value, at=("/result/value",)
+            )
+        return failed(
+            "The same value was rejected before; another call on the same inputs does not make it right.",
+            measured=case.value,
+            expected="another value, or pixels that give it",
+            unit=case.observation.result.unit,
+            at=("/result/value",),
+        )
+    return (
+        passed("No rejected value comes back.", measured=len(case.rejected), at=("/result/value",))
+        if case.rejected
+        else (not_applicable("nothing was rejected yet"))
+    )
+
+
 @check("series_items_not_identical", catches=("one date for many",), reads=("/result/items",))
 def series_items_not_identical(case: Case) -> Finding:
     """Items of different scenes differ: equal values to the last digit mean that one image was read again and again."""

@@ -371,6 +371,14 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         lambda: s.objects().but({"/evidence/validity/applicability": {"ok": False, "problems": ["GSD 0.1 m, made for 0.3 m"]}}),
         "failed",
     ),
+    "consistency.value_not_rejected_before": (
+        # the source's pixels are at hand and give the value
+        lambda: s.mean().but(rejected=(s.mean().observation.model_copy(update={"id": "before"}),)),
+        lambda: s.mean().but(
+            {"/arguments/why": "again"}, rejected=(s.mean().observation.model_copy(update={"id": "before"}),), has_reader=False
+        ),
+        "failed",
+    ),
     "provenance.not_a_rejected_call": (
         lambda: s.mean().but(rejected=(s.area().observation,)),
         lambda: s.mean().but(rejected=(s.mean().observation.model_copy(update={"id": "before"}),)),
