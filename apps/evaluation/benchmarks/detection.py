@@ -1,4 +1,4 @@
-"""Tiled detection: seconds a megapixel and peak memory of ``perceive objects`` on a picture of any size, in a process of its own."""
+"""Tiled detection: seconds a megapixel and peak memory of ``perceive objects`` on a picture of any size."""
 
 from __future__ import annotations
 

@@ -189,22 +189,30 @@ def test_list_and_add_import_no_torch(tmp_path: Path) -> None:
     assert done.stdout.strip() == "clean", done.stderr
 
 
-def test_the_command_line_lists_adds_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from django.core.management import CommandError, call_command
+def command(*arguments: str) -> int:
+    """Exit status of ``models …``."""
+    from django.core.management import call_command
 
+    with pytest.raises(SystemExit) as left:
+        call_command("models", *arguments)
+    return int(left.value.code or 0)
+
+
+def test_the_command_line_lists_adds_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = onnx_file(tmp_path / "kilns.onnx", names="['kiln']")
-    call_command("models", "add", str(file), "--gsd", "0.2-1", "--licence", "MIT")
-    call_command("models", "list", "--json")
-    text = capsys.readouterr().out
-    told = json.loads(text[text.index("{"):])
+    assert command("add", str(file), "--gsd", "0.2-1", "--licence", "MIT") == 0
+    capsys.readouterr()
+    assert command("list", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
     mine = next(m for m in told["models"] if m["name"] == "kilns")
     assert mine["gsd_m"] == [0.2, 1.0] and mine["classes"] == [{"name": "kiln", "experimental": True}]
     assert {"nadir3"} <= {m["name"] for m in told["models"]}
-    call_command("models", "list")
+    assert command("list") == 0
     assert "kilns  detect  0.2–1 m" in capsys.readouterr().out
-    call_command("models", "remove", "kilns")
-    with pytest.raises(CommandError, match="There is no file") as refused:
-        call_command("models", "add", str(tmp_path / "gone.onnx"))
-    assert refused.value.returncode == 2
-    with pytest.raises(CommandError, match="no range"):
-        call_command("models", "add", str(file), "--gsd", "wide")
+    assert command("remove", "kilns") == 0
+    assert command("show", "kilns") == 2
+    for wrong, part in ((("add", str(tmp_path / "gone.onnx")), "no file"), (("add", str(file), "--gsd", "wide"), "no range"),
+                        (("install", "nothing"), "zoo.json names no")):
+        capsys.readouterr()
+        assert command(*wrong) == 2
+        assert part in capsys.readouterr().err

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from apps.core.errors import ToolAbstainedError, UserError
+from apps.runs.exits import EXIT_DONE, guarded
 from apps.tools.zoo import registry
 from apps.tools.zoo.cards import ModelCard
 from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_torch, has_ultralytics
@@ -19,6 +20,9 @@ from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_torch, has_ultralytics
 class Command(BaseCommand):
     help = "The model zoo: which detectors and classifiers there are, adding one by file or URL, and training the shipped ones."
     requires_system_checks: list[str] = []
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser("./rsure", subcommand, formatter_class=argparse.HelpFormatter, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, parser_class=argparse.ArgumentParser)
@@ -45,12 +49,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        sys.exit(guarded(lambda: self._run(options), as_json=bool(options.get("as_json"))))
+
+    def _run(self, options: dict[str, Any]) -> int:
         try:
             getattr(self, f"_{options['verb']}")(options)
-        except UserError as error:
-            raise CommandError(f"{error.what} {error.why} {error.fix}", returncode=2) from error
         except ToolAbstainedError as error:
-            raise CommandError(str(error), returncode=2) from error
+            raise UserError("MODEL_MISSING", "The zoo cannot serve that.", str(error), "See `./rsure models list`.") from error
+        return EXIT_DONE
 
     def _list(self, options: dict[str, Any]) -> None:
         held = registry.models()
@@ -123,7 +129,7 @@ class Command(BaseCommand):
 
     def _train(self, options: dict[str, Any]) -> None:
         if not has_torch():
-            raise CommandError(HOW_TO_SWITCH_ON, returncode=2)
+            raise UserError("MODEL_MISSING", "Nothing can be trained here.", "torch is not at hand.", HOW_TO_SWITCH_ON)
         sys.argv[0] = f"models train {options['what']}"
         if options["what"] == "detector":
             from apps.tools.zoo.training.detector import main
