@@ -29,6 +29,8 @@ from rsure_web.health import has_broker, has_database
 
 # Footprints drawn on the map of the home page, newest first; more would hide each other.
 FOOTPRINT_LIMIT = 500
+# What the map of the home page shows: the inhabited world.
+WORLD: list[float] = [-150, -50, 160, 68]
 QUEUES = ("light", "raster", "vision")
 
 
@@ -43,15 +45,29 @@ def _address(name: str, *arguments: Any) -> str:
         return ""
 
 
-def _footprints(scenes: Iterable[Scene]) -> dict[str, Any]:
-    """The map of where imagery lies, with a point beside each outline that would be too small to see."""
-    features, points = [], []
+def _view(centres: list[tuple[float, float]]) -> list[float]:
+    """[west, south, east, north] around the imagery with a margin; the world where it lies far apart or there is none."""
+    if not centres:
+        return WORLD
+    lons, lats = zip(*centres, strict=True)
+    if max(lons) - min(lons) > 90:
+        return WORLD
+    margin = max(1.0, 0.3 * (max(lons) - min(lons)))
+    return [min(lons) - margin, max(-85.0, min(lats) - margin), max(lons) + margin, min(85.0, max(lats) + margin)]
+
+
+def _footprints(scenes: Iterable[Scene], *, is_world: bool) -> dict[str, Any]:
+    """The map of where imagery lies, with a point in each outline, which may be too small to see."""
+    features: list[dict[str, Any]] = []
+    points: list[dict[str, Any]] = []
+    centres: list[tuple[float, float]] = []
     for scene in scenes:
         if scene.footprint is None:
             continue
         properties = {"title": scene.name, "href": _address("scene", scene.pk)}
         features.append({"type": "Feature", "geometry": json.loads(scene.footprint.geojson), "properties": properties})
         centre = scene.footprint.centroid
+        centres.append((centre.x, centre.y))
         points.append(
             {"type": "Feature", "geometry": {"type": "Point", "coordinates": [centre.x, centre.y]}, "properties": properties}
         )
@@ -61,7 +77,7 @@ def _footprints(scenes: Iterable[Scene]) -> dict[str, Any]:
         "land": static("build/land.geojson"),
         "graticule": True,
         "draw": "#id_region",
-        "bounds": [-150, -50, 160, 68],
+        "bounds": WORLD if is_world else _view(centres),
         "layers": [{"id": "footprints", "name": "Footprints", "kind": "geojson", "style": "footprint", "data": data}],
     }
 
@@ -99,7 +115,7 @@ def home(request: HttpRequest) -> HttpResponse:
             "n_review": review_count(user),
             "running": [run for run in runs if run.status in (Run.Status.QUEUED, Run.Status.RUNNING)],
             "recent": runs[:5],
-            "config": _footprints(scenes),
+            "config": _footprints(scenes, is_world=True),
             "n_scenes": len(scenes),
             "map_scenes": scenes[:50],
         },
@@ -128,7 +144,7 @@ def project(request: HttpRequest, project_id: UUID) -> HttpResponse:
             "project": found,
             "scenes": scenes,
             "runs": run_list_for_user(user, project_id=found.pk),
-            "config": _footprints(scenes),
+            "config": _footprints(scenes, is_world=False),
             "has_footprints": any(scene.footprint for scene in scenes),
             "may_ask": can(user, found, "ask"),
             "may_ingest": can(user, found, "ingest"),

@@ -62,6 +62,7 @@ def account(request: HttpRequest) -> HttpResponse:
             _, text = token_create(user=user, name=token_form.cleaned_data["name"], days=token_form.cleaned_data["days"])
             token_form = TokenForm()
     style(password)
+    password.fields["old_password"].widget.attrs.pop("autofocus", None)
     return render(
         request,
         "accounts/account.html",
