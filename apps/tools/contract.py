@@ -109,6 +109,7 @@ class MeasureSpec(Frozen):
     distance_m: float | None = Field(default=None, ge=0)
     nearest_k: int = Field(default=1, ge=1, le=1000, description="for nearest: how many subjects closest to a reference stay")
     distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
+    distance_between: Literal["edges", "centroids"] = "edges"
     denominator: Literal["", "valid", "scene", "region", "reference"] = ""
     comparison: Comparison | None = Field(default=None, description="for boolean: count or area compared with a number")
     of: Literal["count", "area"] = "count"

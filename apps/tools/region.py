@@ -1,8 +1,8 @@
 """Regions on a grid: which pixels of a scene lie inside a drawn polygon.
 
 A pixel belongs to the region when its centre lies inside the polygon (a centre on the outline does not). Polygons come as
-GeoJSON in ``EPSG:4326`` (or another CRS
-text), or in pixel coordinates (``image``: x right, y down, upper-left corner of the first pixel at 0, 0).
+GeoJSON in ``EPSG:4326`` (or another CRS text), or in pixel coordinates (``image``: x right, y down, upper-left corner of the
+first pixel at 0, 0).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
-from apps.tools.execute.accumulators import Histogram
+from apps.tools.execute.accumulators import Histogram, OrderStatistics
 from apps.tools.execute.formula import Formula, parse
 from apps.tools.execute.indices import INDICES, STAND_INS
 from apps.tools.execute.types import (
@@ -457,7 +457,9 @@ register(Operator(
 # --- masks -----------------------------------------------------------------------------------------------------------------
 class ThresholdParams(Frozen):
     op: Literal[">", ">=", "<", "<="] = ">"
-    value: float | Literal["otsu"] = Field(description="a number, or Otsu's threshold of the values inside the region")
+    value: float | Literal["otsu", "percentile"] = Field(
+        description="a number, or Otsu's threshold, or a percentile of the values inside the region")
+    percentile: float | None = Field(default=None, ge=0, le=100, description="for value percentile")
     unit: str = Field(default="", description="unit of the number; refused where it is not the input's")
 
 
@@ -471,22 +473,35 @@ def _plan_threshold(call: Call) -> Planned:
     if p.unit and p.unit != source.unit:
         raise call.refuse(f"the threshold is in {p.unit}, the values of {source.quantity} are in {source.unit}.")
     this = call.node.id
-    if p.value != "otsu":
+    if p.value == "percentile" and p.percentile is None:
+        raise call.refuse("a threshold at a percentile needs a number from 0 to 100.")
+    if not isinstance(p.value, str):
         number = float(p.value)
         if not source.range.low <= number <= source.range.high:
             raise call.refuse(f"{source.quantity} lies in [{source.range.low:g}, {source.range.high:g}]; the threshold "
                               f"{number:g} is outside it.")
     kind = joined([source], kind="mask", quantity=source.quantity, unit="1", range=PhysicalRange(0, 1),
-                  formula=f"{source.quantity} {p.op} {p.value}")
+                  formula=f"{source.quantity} {p.op} {p.value if p.percentile is None else f'percentile {p.percentile:g}'}")
     kind = replace(kind, acquired_at=source.acquired_at)
 
     def evaluate(reads: Reads, window: Window) -> Plane:
         plane = reads.plane(name, window)
-        limit = reads.state(this) if p.value == "otsu" else float(p.value)
+        limit = reads.state(this) if isinstance(p.value, str) else float(p.value)
         return Plane(compare(plane.data, limit).astype(np.float64), plane.valid)
 
-    if p.value != "otsu":
+    if not isinstance(p.value, str):
         return Planned(kind, evaluate=evaluate)
+    if p.value == "percentile":
+        share = (p.percentile or 0.0) / 100
+
+        def at_rank(found: Sequence[Any]) -> tuple[float, dict[str, JsonValue]]:
+            ranks: OrderStatistics = found[0]
+            if not ranks.n:
+                raise call.refuse("no valid pixel is left.", code="TOOL_FAILED", needs={"valid_px": True})
+            limit = ranks.value(share)
+            return limit, {"threshold": limit, "method": "percentile", "percentile": p.percentile}
+
+        return Planned(kind, evaluate=evaluate, prepare=lambda: [((name,), OrderStatistics([share]))], settle=at_rank)
 
     def settle(found: Sequence[Any]) -> tuple[float, dict[str, JsonValue]]:
         histogram: Histogram = found[0]

@@ -308,7 +308,10 @@ class SeriesParams(Frozen):
     percentile: float | None = Field(default=None, ge=0, le=100)
     ddof: int = Field(default=0, ge=0, le=1)
     pick: Literal["", "min", "max"] = Field(default="", description="the date of the lowest or highest value")
-    over: Literal["mean", "median", "min", "max", "sum", "std"] = Field(default="mean", description="how dates become one value")
+    over: Literal["mean", "median", "min", "max", "sum", "std", "count_above", "mean_above"] = Field(
+        default="mean", description="how dates become one value; the last two take the dates above limit")
+    limit: float | None = None
+    limit_is: Literal["value", "times_mean"] = Field(default="value", description="times_mean: limit × the mean over dates")
 
 
 class TrendParams(Frozen):
@@ -390,15 +393,28 @@ def _plan_series(call: Call) -> Planned:
                 warnings.append(f"{ties} dates share that value; the first is named.")
             evidence |= {"pick": p.pick, "picked_value": float(values[at]), "picked_scene": items[at]["scene"]}
             return Value(str(items[at]["date"]), n_valid, evidence, tuple(items), warnings=tuple(warnings))
+        if p.over in ("count_above", "mean_above"):
+            limit = (p.limit or 0.0) * (float(values.mean()) if p.limit_is == "times_mean" else 1.0)
+            above = values[values > limit]
+            evidence |= {"limit": limit, "n_above": len(above)}
+            if p.over == "mean_above" and not len(above):
+                raise call.refuse(f"no date lies above {limit:g}.", code="TOOL_FAILED")
+            figure = float(len(above)) if p.over == "count_above" else math.fsum(above) / len(above)
+            return Value(figure, n_valid, evidence, tuple(items), warnings=tuple(warnings))
         over: Any = {"mean": np.mean, "median": np.median, "min": np.min, "max": np.max, "sum": np.sum, "std": np.std}[p.over]
         value = math.fsum(values) / len(values) if p.over == "mean" else float(over(values))
         return Value(value, n_valid, evidence, tuple(items), warnings=tuple(warnings))
 
     span = range_of_statistic(StatisticParams(statistic=p.statistic, percentile=p.percentile), source)
-    if p.over in ("sum", "std"):
+    if p.over in ("count_above", "mean_above") and p.limit is None:
+        raise call.refuse(f"{p.over} needs a limit.")
+    if p.over == "count_above":
+        span = PhysicalRange(0, len(call.inputs))
+    elif p.over in ("sum", "std"):
         span = PhysicalRange(why="a sum or deviation over dates")
     unit = unit_of_statistic(StatisticParams(statistic=p.statistic, percentile=p.percentile), source.unit)
-    kind = ValueType("value", "date" if p.pick else "series", source.quantity, "1" if p.pick else unit, span)
+    unit = "1" if p.pick or p.over == "count_above" else unit
+    kind = ValueType("value", "date" if p.pick else "series", source.quantity, unit, span)
     return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
 
 

@@ -185,8 +185,8 @@ RETRIEVALS: dict[str, Retrieval] = {r.name: r for r in (
           "arithmetic", w1=1.0, w2=1.0, w3=1.0),
     _make("snow_depth_chang", "Snow depth by 18 and 37 GHz; below 0 is no snow", "max(1.59 * (t18h - t37h), 0)",
           {"t18h": "K", "t37h": "K"}, "cm", PhysicalRange(0, 400), "Chang et al. 1987, Annals of Glaciology 9"),
-    Retrieval("sea_ice_nasa_team", "Sea-ice concentration, NASA Team", "mixture of open water, first-year and multi-year ice with "
-              "the polarization ratio of 19 GHz and the gradient ratio of 37 and 19 GHz",
+    Retrieval("sea_ice_nasa_team", "Sea-ice concentration, NASA Team", "mixture of open water, first-year and multi-year ice "
+              "with the polarization ratio of 19 GHz and the gradient ratio of 37 and 19 GHz",
               {"t19v": "K", "t19h": "K", "t37v": "K"}, "1", PhysicalRange(0, 1), "Cavalieri et al. 1984, JGR 89; tie points of "
               "SSM/I F8, northern hemisphere", {
                   "ow_19v": 177.1, "ow_19h": 100.8, "ow_37v": 201.7, "fy_19v": 258.2, "fy_19h": 242.8, "fy_37v": 252.8,

@@ -17,6 +17,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pydantic import JsonValue
+from scipy import ndimage
 from scipy.spatial import cKDTree
 from shapely.geometry.base import BaseGeometry
 
@@ -42,7 +43,8 @@ DEFAULT_UNIT = {"count": "1", "area": "m2", "distance": "m", "length": "m", "boo
 def configuration_of(arguments: MeasureArguments) -> Configuration:
     """Coarse: the metric; fine: also its statistic, relation or denominator, and the modes of its sources."""
     spec = arguments.spec
-    how = spec.relation or {"distance": spec.distance_statistic, "ratio": spec.denominator or "auto", "boolean": spec.of,
+    distance = spec.distance_statistic if spec.distance_between == "edges" else f"{spec.distance_statistic}.centroids"
+    how = spec.relation or {"distance": distance, "ratio": spec.denominator or "auto", "boolean": spec.of,
                             "density": spec.denominator or "auto"}.get(spec.metric, "auto")
     modes = "-".join(dict.fromkeys(s.mode for s in arguments.sources))
     return Configuration(coarse=spec.metric, fine=f"{spec.metric}/{how}/{modes}"[:240])
@@ -90,7 +92,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.metric == "count" or (spec.metric in ("boolean", "density", "ratio") and of == "count"):
         base = _count(subject)
     elif spec.metric == "distance":
-        base = _distance(ctx, subject, reference, spec.distance_statistic)
+        base = _distance(ctx, subject, reference, spec.distance_statistic, spec.distance_between)
     elif spec.metric == "length":
         base = _length(ctx, subject)
     elif spec.metric == "ratio":
@@ -410,7 +412,20 @@ class _Instances:
     piece: NDArray[np.int32] | None = None
 
 
-def _instances(plane: Plane, source: Measured) -> _Instances:
+def _instances(plane: Plane, source: Measured, between: str) -> _Instances:
+    if between == "centroids":
+        if source.mask is not None:
+            labels, n = pieces(source.mask)
+            at = ndimage.center_of_mass(source.mask, labels, np.arange(1, n + 1)) if n else []
+            px = np.array([(c + 0.5, r + 0.5) for r, c in at], dtype=np.float64).reshape(-1, 2)
+        else:
+            assert source.features is not None
+            middles = [shapely.centroid(g) for g in source.features]
+            if source.crs != "image":
+                return _Instances(len(middles), shapes=[plane.place(source, g) for g in middles])
+            px = shapely.get_coordinates(middles).reshape(-1, 2)
+        placed = plane.place_px(source, px) if len(px) else px
+        return _Instances(len(px), shapes=[shapely.Point(p) for p in placed])
     if source.mask is not None:
         labels, n = pieces(source.mask)
         points, piece = corner_points(labels)
@@ -478,20 +493,20 @@ def _shapes(source: _Instances) -> list[BaseGeometry]:
     return [shapely.MultiPoint(source.points[source.piece == i]) for i in range(source.n)]
 
 
-def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, statistic: str) -> Figure:
+def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, statistic: str, between: str) -> Figure:
     sources = [subject] if reference is None else [subject, reference]
     for s in sources:
         _needs_length(s)
     plane = Plane(sources)
-    one = _instances(plane, subject)
-    other = one if reference is None else _instances(plane, reference)
+    one = _instances(plane, subject, between)
+    other = one if reference is None else _instances(plane, reference, between)
     if one.n == 0 or other.n == 0 or (reference is None and one.n < 2):
         empty = subject.source.name if one.n == 0 else (reference or subject).source.name
         raise ModelError(f"The layer {empty} has too few instances for a distance: "
                          f"{one.n if one.n == 0 or reference is None else other.n}.", code="TOOL_FAILED",
                          needs={"instances": True})
     pairs = _edge_distances(one, other, is_same=reference is None)
-    if reference is not None and _share_pixels(subject, reference):
+    if reference is not None and between == "edges" and _share_pixels(subject, reference):
         # a mask that lies on the other touches it wherever they share pixels
         pairs = _zero_where_shared(subject, reference, pairs)
     metres: list[float] = []
@@ -509,7 +524,7 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
     slack = max((s.gsd_m or 0.0 for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
     order = int(np.argmin(metres)) if statistic == "minimum" else int(np.argmax(metres)) if statistic == "maximum" else None
     evidence: dict[str, JsonValue] = {
-        "statistic": statistic, "n_subject": one.n, "n_reference": other.n, "between": "edges", "n_distances": len(metres),
+        "statistic": statistic, "n_subject": one.n, "n_reference": other.n, "between": between, "n_distances": len(metres),
         "min_m": min(metres), "max_m": max(metres), "mean_m": sum(metres) / len(metres), "distances_m": [*metres[:200]],
         "pair": items[order] if order is not None else None, "interval_from": "one pixel" if slack else None,
         "method": "geodesic between the closest points" if plane.is_geodesic else "pixels × GSD"}

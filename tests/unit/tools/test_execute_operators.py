@@ -419,6 +419,27 @@ def test_pansharpening_keeps_the_colour_and_takes_the_grain() -> None:
 
 
 # --- zones, tables, values -------------------------------------------------------------------------------------------------
+def test_threshold_at_a_percentile() -> None:
+    z = RNG.normal(0, 1, (300, 300))
+    b = Bench(scene(z[None], ["index"], unit="DN"))
+    o = b.execute([S, ("z", "raster.product.band", ["s1"], {"role": "index"}),
+                   ("m", "raster.product.threshold", ["z"], {"value": "percentile", "percentile": 75}),
+                   ("out", "raster.summarize.share", ["m"], {})])
+    assert o.result.value == pytest.approx((z > np.percentile(z, 75)).mean())
+    assert node_of(o, "m")["threshold"] == pytest.approx(np.percentile(z, 75))
+
+
+def test_dates_above_a_limit_are_counted_and_averaged() -> None:
+    b, nodes, names = dated(STACK)
+    means = STACK.mean(axis=(1, 2))
+    limit = float(np.sort(means)[3]) + 1e-9
+    for over, params, wanted in (("count_above", {"limit": limit}, 2),
+                                 ("mean_above", {"limit": limit}, np.sort(means)[4:].mean()),
+                                 ("count_above", {"limit": 1.0, "limit_is": "times_mean"}, (means > means.mean()).sum())):
+        o = b.execute([*nodes, ("out", "raster.summarize.series", names, {"over": over, **params})])
+        assert o.result.value == pytest.approx(wanted), o.status.reason
+
+
 def test_zonal_statistics_agree_with_masks_made_by_hand() -> None:
     z = RNG.normal(10, 2, (60, 80))
     b = Bench(scene(z[None], ["index"], unit="DN"))

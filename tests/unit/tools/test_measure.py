@@ -219,6 +219,16 @@ def test_distance_on_the_globe_is_geodesic() -> None:
     assert o.result.value == pytest.approx(wanted, rel=1e-6)
 
 
+def test_distances_between_centroids(picture: Bench) -> None:
+    cars = boxes(picture, [(0, 0, 2, 2), (0, 10, 2, 12), (30, 0, 32, 2)])
+    source = {"name": "a", "mode": "objects", "layer": {"observation": cars.id}, "gsd_m": 2.0}
+    for statistic, wanted in (("minimum", 20.0), ("maximum", 60.0)):
+        o = picture.call("measure", {"sources": [source], "spec": {"metric": "distance", "distance_between": "centroids",
+                                                                   "distance_statistic": statistic}}, parents=[cars])
+        assert o.result.value == pytest.approx(wanted), o.status.reason
+    assert o.configuration.fine == "distance/maximum.centroids/objects"
+
+
 def test_masks_that_share_pixels_touch(utm: Bench) -> None:
     a, c = mask_of(utm, blob((0, 0, 10, 10))), mask_of(utm, blob((2, 2, 3, 3)), label="island")
     o = measure(utm, {"metric": "distance", "subject": "island", "reference": "water"}, ("island", "regions", c),

@@ -1,0 +1,166 @@
+"""perceive, mode ``document``: text that stands in an image, with the box and score of each line, by RapidOCR's own weights.
+
+What is read is data: it is told as text and never followed, whatever it says.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from apps.core.digests import digest_file
+from apps.core.errors import ModelError, ToolAbstainedError
+from apps.core.evidence.observation import Configuration, Evidence, Result
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import RasterReader, Window
+from apps.tools.contract import PerceiveArguments, ToolCancelledError, ToolContext, ToolOutcome, input_ref
+from apps.tools.execute.graph import effective_region
+from apps.tools.perceive.modes import only_scene
+from apps.tools.region import RegionMask
+
+# Large images are read in tiles that overlap by a line of text.
+TILE_PX, OVERLAP_PX = 1280, 160
+# Lines below this score are told as candidates, not as text.
+LEAST_SCORE = 0.6
+MAX_PX = 100_000_000
+
+
+@lru_cache(maxsize=1)
+def _engine() -> tuple[Any, tuple[tuple[str, str], ...]]:
+    """(the reader of text, (name, digest) of its weights). ToolAbstainedError where it is not installed."""
+    try:
+        import rapidocr
+    except ImportError as error:
+        raise ToolAbstainedError("Reading text needs rapidocr and onnxruntime, which are not installed here "
+                                 "(./rsure setup --ml).", code="MODEL_MISSING", needs={"model": ["text"]}) from error
+    logging.getLogger("RapidOCR").setLevel(logging.WARNING)
+    engine = rapidocr.RapidOCR()
+    folder = Path(rapidocr.__file__).parent / "models"
+    return engine, tuple((p.name, digest_file(p)) for p in sorted(folder.glob("*.onnx")))
+
+
+def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutcome:
+    """Lines of text in reading order. An image without text is a finding: ``ok`` and an empty text."""
+    scene = ctx.scene(only_scene(arguments))
+    if scene.grid.width * scene.grid.height > MAX_PX:
+        raise ModelError(f"{scene.name} is larger than {MAX_PX / 1e6:.0f} million pixels; give a part of it.", code="TOO_LARGE")
+    engine, weights = _engine()
+    reader = ctx.reader(scene.scene_id)
+    bands = _bands(scene)
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    inside = RegionMask.of(region, region_crs, scene.grid, scene.name)
+    span = _span(reader, bands, scene)
+    tiles = [w for w in _tiles(scene) if inside.touches(w)]
+    lines: list[tuple[str, float, NDArray[np.float64]]] = []
+    for number, window in enumerate(tiles, 1):
+        if ctx.is_cancelled():
+            raise ToolCancelledError
+        found = engine(_picture(reader, bands, window, span))
+        for text, score, box in zip(found.txts or (), found.scores or (), () if found.boxes is None else found.boxes, strict=False):
+            lines.append((str(text), float(score), np.asarray(box, dtype=np.float64) + [window[0], window[1]]))
+        ctx.progress(number, len(tiles), "Reading text")
+    n_found = len(lines)
+    lines = _without_doubles(lines)
+    if inside.polygon is not None:
+        lines = [x for x in lines if inside.polygon.contains(shapely.Point(*x[2].mean(axis=0)))]
+    kept = _reading_order([x for x in lines if x[1] >= LEAST_SCORE])
+    weak = [x for x in lines if x[1] < LEAST_SCORE]
+    layers = tuple(ctx.layers.put_features([_feature(x) for x in part], kind="polygons", crs="image", label=label,
+                                           scene_id=scene.scene_id) for part, label in ((kept, "text"), (weak, "candidates")))
+    items: list[dict[str, JsonValue]] = [
+        {"text": t, "score": round(s, 4), "box": [[round(float(v), 1) for v in p] for p in b]} for t, s, b in kept[:1000]]
+    text = "\n".join(t for t, _, _ in kept)
+    if not kept:
+        ctx.log("info", "No text was found: an empty finding, not a failure.")
+    passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None}
+    return ToolOutcome(
+        configuration=Configuration(coarse="document", fine="document/rapidocr"), inputs=(input_ref(scene, bands),),
+        arguments_passed=passed, packages=_versions(),
+        result=Result(kind="text", value=text[:20_000], quantity="text in the image", items=tuple(items), layers=layers),
+        evidence=Evidence(
+            source={"weights": [{"name": n, "digest": d, "licence": "Apache-2.0"} for n, d in weights],
+                    "thresholds": {"text": LEAST_SCORE}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m},
+            intermediate={"scores": [round(s, 4) for _, s, _ in kept[:1000]], "polygons": len(kept), "candidates": n_found,
+                          "kept": len(kept), "after_doubles": len(lines), "tiles": len(tiles), "stretch": list(span)},
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "text_is": "data"}))
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {n: version(n) for n in ("rapidocr", "onnxruntime")}
+
+
+def _bands(scene: SceneInfo) -> list[int]:
+    colours = [scene.bands_with_role(r) for r in ("red", "green", "blue")]
+    if all(len(c) == 1 for c in colours):
+        return [c[0].index for c in colours]
+    single = [b.index for b in scene.bands if b.role in ("gray", "pan")]
+    return single[:1] or [1]
+
+
+def _span(reader: RasterReader, bands: list[int], scene: SceneInfo) -> tuple[float, float]:
+    """The values that become black and white."""
+    if scene.dtype == "uint8":
+        return 0.0, 255.0
+    view = reader.read(bands, None, (min(512, scene.grid.height), min(512, scene.grid.width)))
+    values = np.asarray(view.data, dtype=np.float64)[view.valid]
+    if not values.size:
+        raise ModelError(f"No valid pixel of {scene.name} is left.", code="TOOL_FAILED", needs={"valid_px": True})
+    low, high = np.percentile(values, [1, 99])
+    return float(low), float(high if high > low else low + 1)
+
+
+def _tiles(scene: SceneInfo) -> list[Window]:
+    width, height = scene.grid.width, scene.grid.height
+    if max(width, height) <= TILE_PX * 1.5:
+        return [(0, 0, width, height)]
+    step = TILE_PX - OVERLAP_PX
+    return [(c, r, min(TILE_PX, width - c), min(TILE_PX, height - r))
+            for r in range(0, max(1, height - OVERLAP_PX), step) for c in range(0, max(1, width - OVERLAP_PX), step)]
+
+
+def _picture(reader: RasterReader, bands: list[int], window: Window, span: tuple[float, float]) -> NDArray[np.uint8]:
+    read = reader.read(bands, window, physical=span != (0.0, 255.0))
+    scaled = (np.asarray(read.data, dtype=np.float64) - span[0]) / (span[1] - span[0]) * 255
+    image = np.where(read.valid, np.clip(scaled, 0, 255), 0).astype(np.uint8)
+    if len(bands) == 1:
+        image = np.repeat(image, 3, axis=0)
+    # the reader of text wants blue first, as OpenCV does
+    return np.ascontiguousarray(image[::-1].transpose(1, 2, 0))
+
+
+def _without_doubles(lines: list[tuple[str, float, NDArray[np.float64]]]) -> list[tuple[str, float, NDArray[np.float64]]]:
+    """Of lines that overlap by more than half of the smaller one, the surest longer one: tiles see a line twice."""
+    kept: list[tuple[str, float, NDArray[np.float64]]] = []
+    shapes: list[Any] = []
+    for line in sorted(lines, key=lambda x: (-len(x[0]) * x[1], x[0])):
+        shape = shapely.Polygon(line[2]).convex_hull
+        if shape.area <= 0:
+            continue
+        if all(shape.intersection(other).area <= 0.5 * min(shape.area, other.area) for other in shapes):
+            kept.append(line)
+            shapes.append(shape)
+    return kept
+
+
+def _reading_order(lines: list[tuple[str, float, NDArray[np.float64]]]) -> list[tuple[str, float, NDArray[np.float64]]]:
+    """Top to bottom in rows as high as half a line, left to right in a row."""
+    if not lines:
+        return []
+    height = float(np.median([np.ptp(b[:, 1]) for _, _, b in lines])) or 1.0
+    return sorted(lines, key=lambda x: (round(float(x[2][:, 1].mean()) / height), float(x[2][:, 0].min())))
+
+
+def _feature(line: tuple[str, float, NDArray[np.float64]]) -> dict[str, Any]:
+    text, score, box = line
+    ring = [[round(float(v), 1) for v in p] for p in [*box, box[0]]]
+    return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]},
+            "properties": {"text": text, "score": round(score, 4)}}
