@@ -26,8 +26,8 @@ from apps.verification.backends import CalibratedVerifier
 def bench_door(scratch: Path) -> Door:
     """The fault bench's way in: the same parts as a run's, with files in ``scratch`` in place of the database."""
 
-    def describe(path: Path, roles: dict[int, str], scene_id: str) -> tuple[SceneInfo, Path]:
-        hints = SceneHints(roles={role: index for index, role in roles.items()} or None)
+    def describe(path: Path, roles: dict[int, str], scene_id: str, gsd_m: float | None) -> tuple[SceneInfo, Path]:
+        hints = SceneHints(roles={role: index for index, role in roles.items()} or None, gsd_m=gsd_m)
         folder = Path(tempfile.mkdtemp(prefix="scene-", dir=scratch))
         cog = folder / "scene.tif"
         convert(path, cog, path.name, hints)

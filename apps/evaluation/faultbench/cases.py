@@ -22,6 +22,8 @@ class BenchCase:
     """One question. ``files`` are paths relative to the samples or the shared folder; ``roles`` by 1-based band.
 
     ``truth`` gives the right answer in ``unit``; an answer is right within ``tolerance`` (relative) or ``within`` (absolute).
+    ``needs`` names a package without which the case is left out; ``gsd_m`` is told where the file does not say it;
+    ``only`` limits a slow case to faults of some families.
     """
 
     name: str
@@ -34,6 +36,9 @@ class BenchCase:
     tolerance: float = 0.01
     within: float = 0.0
     is_shared: bool = False
+    gsd_m: float | None = None
+    needs: str = ""
+    only: tuple[str, ...] = ()
     choices: dict[str, str] = field(default_factory=dict)
 
     def is_right(self, value: Value, right: Value) -> bool:
@@ -292,6 +297,25 @@ def _shared_cases() -> list[BenchCase]:
     ]
 
 
+def _object_cases() -> list[BenchCase]:
+    """Objects by hand labels (the count that a person drew); a detector is right within a quarter."""
+    return [
+        BenchCase("trees-count", ("OSBS_029.tif",), "How many trees are there?", lambda p: 61.0, tolerance=0.25),
+        BenchCase("trees-any", ("OSBS_029.tif",), "Are there any trees?", lambda p: True),
+        BenchCase(
+            "vehicles-count",
+            ("objects/dota_P1888_trucks.png",),
+            "How many vehicles are there?",
+            lambda p: 64.0,
+            tolerance=0.25,
+            is_shared=True,
+            gsd_m=0.266170468393,
+            needs="torch",
+            only=("detections",),
+        ),
+    ]
+
+
 def bench_cases() -> list[BenchCase]:
     """All cases, in a fixed order; those with ``is_shared`` need the shared data folder."""
-    return [*_fish_cases(), *_landsat_cases(), *_sinop_cases(), *_shared_cases()]
+    return [*_fish_cases(), *_landsat_cases(), *_sinop_cases(), *_object_cases(), *_shared_cases()]

@@ -11,6 +11,7 @@ incorrect) is counted on neither side. An answer is wrong where it differs from 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -53,7 +54,7 @@ class Door:
     make_layers: Callable[[FolderBlobs], LayerStore]
     make_judge: Callable[[Question, LayerStore, BenchPrior | None, Callable[[SceneInfo], RasterReader], Any], Judge]
     planner: Planner
-    describe: Callable[[Path, dict[int, str], str], tuple[SceneInfo, Path]]
+    describe: Callable[[Path, dict[int, str], str, float | None], tuple[SceneInfo, Path]]
     open_scene: Callable[[SceneInfo, Path], RasterReader]
 
 
@@ -128,7 +129,9 @@ class Bench:
         self.paths: dict[str, Path] = {}
         self.infos: dict[tuple[str, str], SceneInfo] = {}
         self.kept: dict[str, dict[str, Observation]] = {}
-        self.cases = [c for c in cases if all(self._find(f) for f in c.files)]
+        self.cases = [
+            c for c in cases if all(self._find(f) for f in c.files) and (not c.needs or importlib.util.find_spec(c.needs))
+        ]
         self.missing = [c.name for c in cases if c not in self.cases]
 
     def _find(self, name: str) -> Path | None:
@@ -143,12 +146,12 @@ class Bench:
     def question(self, case: BenchCase) -> Question:
         infos = []
         for name in case.files:
-            key = (name, repr(sorted(case.roles.items())))
+            key = (name, repr(sorted(case.roles.items())))  # one file with other roles is another scene
             if key not in self.infos:
                 path = self._find(name)
                 assert path is not None
                 scene_id = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
-                self.infos[key], self.paths[scene_id] = self.door.describe(path, case.roles, scene_id)
+                self.infos[key], self.paths[scene_id] = self.door.describe(path, case.roles, scene_id, case.gsd_m)
             infos.append(self.infos[key])
         infos.sort(key=lambda s: (s.acquired_at is None, s.acquired_at or datetime.min.replace(tzinfo=UTC)))
         return Question(text=case.question, scenes=tuple(infos), region=case.region, choices=case.choices)
@@ -415,7 +418,7 @@ def prior_without(prior: BenchPrior, without: str) -> BenchPrior:
 
 
 def _can_strike(prepared: Prepared, case: BenchCase, fault: Fault) -> bool:
-    return any(fault.strikes(call) for call in prepared.boxes[case.name].seen)
+    return (not case.only or fault.family in case.only) and any(fault.strikes(c) for c in prepared.boxes[case.name].seen)
 
 
 def run_bench(
