@@ -7,15 +7,17 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.gis.geos import GEOSGeometry
 from django.core.exceptions import ValidationError as FieldError
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 from pydantic import ValidationError
@@ -37,6 +39,8 @@ from apps.imagery.statistics import scene_statistics
 log = logging.getLogger(__name__)
 
 MAX_OPEN_UPLOADS = 200
+# An upload that nobody went on with for so long is forgotten when its owner starts another.
+UPLOAD_STALE = timedelta(days=7)
 COG_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 # Bytes that stay free on the disk whatever is uploaded.
 FREE_BYTES = 2 * 2**30
@@ -66,6 +70,8 @@ def upload_start(
     if sha256 and not re.fullmatch(r"sha256:[0-9a-f]{64}", sha256):
         raise UserError("BAD_ARGUMENT", "The checksum is none.", "It must read sha256:<64 hexadecimal digits>.", "Leave it out.")
     pending = Upload.objects.filter(created_by=user, finished_at__isnull=True)
+    for stale in pending.filter(updated_at__lt=timezone.now() - UPLOAD_STALE):
+        upload_cancel(upload=stale)
     held = pending.aggregate(bytes=Sum("size_bytes"))["bytes"] or 0
     if pending.count() >= MAX_OPEN_UPLOADS or held + size_bytes > 2 * limit:
         raise UserError(
@@ -184,10 +190,42 @@ def upload_cancel(*, upload: Upload) -> None:
 
 
 def scene_ingest(*, scene_id: str) -> Scene:
-    """Ingests a scene that waits for it; what goes wrong with the file is kept on the scene. Idempotent."""
-    scene = Scene.objects.get(pk=scene_id)
-    if scene.status != Scene.INGESTING:
-        return scene
+    """Ingests a scene that waits for it; what goes wrong with the file is kept on the scene.
+
+    Idempotent, and done once at a time: a task that is delivered twice finds the lock held or the work done. The lock
+    goes with the connection, so a worker that dies leaves none behind.
+    """
+    with _alone(scene_id) as is_alone:
+        scene = Scene.objects.get(pk=scene_id)
+        if not is_alone or scene.status != Scene.INGESTING:
+            return scene
+        return _ingest_kept(scene)
+
+
+@contextmanager
+def _alone(scene_id: str) -> Iterator[bool]:
+    key = int(UUID(scene_id)) % 2**63
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
+        is_alone = bool(cursor.fetchone()[0])
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
+
+
+def scenes_resume() -> int:
+    """Enqueues scenes that wait to be ingested: after workers died, at the start of one. Those in work are left alone
+    by the lock. Returns how many."""
+    waiting = [str(pk) for pk in Scene.objects.filter(status=Scene.INGESTING).values_list("pk", flat=True)]
+    for key in waiting:
+        _enqueue(key)
+    return len(waiting)
+
+
+def _ingest_kept(scene: Scene) -> Scene:
     try:
         _ingest(scene, SceneHints.model_validate(scene.hints))
     except UserError as error:
@@ -361,12 +399,14 @@ def _store(
 # --- what persons say
 
 
+@transaction.atomic
 def scene_update(*, scene: Scene, user: Any, changes: dict[str, Any]) -> Scene:
     """Takes what a person says (fields of SceneHints; None takes it back) and derives info, findings and figures anew.
 
     A confirmation is withdrawn: it was given for what stood there before. UserError BAD_ARGUMENT for impossible values.
     A scene whose ingest failed is ingested again with the new hints.
     """
+    scene = Scene.objects.select_for_update(of=("self",)).get(pk=scene.pk)  # two persons at once: one after the other
     old = SceneHints.model_validate(scene.hints)
     values = old.model_dump()
     looked = changes.get("looks_right")

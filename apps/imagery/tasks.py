@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import shared_task
+from celery.signals import worker_ready
 
 from apps.imagery import services
 
@@ -11,3 +14,14 @@ from apps.imagery import services
 def ingest_scene(scene_id: str) -> None:
     """Ingests one scene; does nothing where it was done before."""
     services.scene_ingest(scene_id=scene_id)
+
+
+@shared_task(name="apps.imagery.tasks.scenes_resume")
+def scenes_resume() -> int:
+    """Takes up what waits to be ingested after a worker died."""
+    return services.scenes_resume()
+
+
+@worker_ready.connect  # type: ignore[misc]
+def _resume_at_start(**_: Any) -> None:
+    scenes_resume.delay()

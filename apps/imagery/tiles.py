@@ -396,8 +396,8 @@ _EDGE_PX = 2
 def _mask_rgba(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Cyan fill, brighter core along the edge, dark halo outside it, so that it reads on any ground."""
     out = np.zeros((*mask.shape, 4), dtype=np.uint8)
-    out[ndimage.binary_dilation(mask) & ~mask] = (*_HALO, 190)
-    out[mask] = (*_CYAN, 150)
+    out[ndimage.binary_dilation(mask) & ~mask] = (*_HALO, 230)
+    out[mask] = (*_CYAN, 92)
     out[mask & ~ndimage.binary_erosion(mask, border_value=1)] = (*_CYAN, 255)
     return out
 

@@ -112,6 +112,44 @@ def test_a_file_that_cannot_be_read_leaves_a_failed_scene(project: Project, anal
         scenes_for_ask(analyst, project, [str(scene.pk)])
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_task_delivered_twice_ingests_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from django.db import connection
+
+    from apps.artifacts.services import artifact_put
+    from apps.imagery.ingest import ingest_file
+
+    scene = Scene.objects.create(project=project, name=FISH.name, original=artifact_put(data=FISH, project_id=project.pk))
+    started: list[str] = []
+
+    def counted(*args: Any, **more: Any) -> Any:
+        started.append(more["scene_id"])
+        return ingest_file(*args, **more)
+
+    monkeypatch.setattr("apps.imagery.services.ingest_file", counted)
+
+    def deliver(_: int) -> None:
+        try:
+            services.scene_ingest(scene_id=str(scene.pk))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(deliver, range(3)))
+    scene.refresh_from_db()
+    assert (scene.status, started) == (Scene.READY, [str(scene.pk)])
+
+
+def test_scenes_that_wait_are_taken_up_again(project: Project, fish: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    queued: list[str] = []
+    monkeypatch.setattr("apps.imagery.tasks.ingest_scene.delay", queued.append)
+    waiting = Scene.objects.create(project=project, name="x.tif")
+    assert services.scenes_resume() == 1
+    assert queued == [str(waiting.pk)]
+
+
 @pytest.mark.shared_data
 def test_band_files_become_one_scene(project: Project, shared_data: Path) -> None:
     folder = shared_data / "multispectral" / "landsat8_cloudy"
