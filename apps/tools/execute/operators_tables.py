@@ -496,7 +496,8 @@ register(Operator(
     name="raster.summarize.series_analysis", summary="Mann–Kendall, Sen's slope, autocorrelation, seasonality, change "
     "point, spikes or STL of a dated statistic.", takes=Take(("raster", "mask"), 4, 400), params=SeriesAnalysisParams,
     gives="value", range="declared by each analysis",
-    nodata="invalid pixels take no part; dates without valid pixels are named and left out", plan=_plan_analysis, reference="Kendall 1975; Sen 1968; Pettitt 1979; Cleveland et al. 1990"))
+    nodata="invalid pixels take no part; dates without valid pixels are named and left out", plan=_plan_analysis,
+    reference="Kendall 1975; Sen 1968; Pettitt 1979; Cleveland et al. 1990"))
 
 
 # --- values ----------------------------------------------------------------------------------------------------------------

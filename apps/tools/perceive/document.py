@@ -63,8 +63,10 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         if ctx.is_cancelled():
             raise ToolCancelledError
         found = engine(_picture(reader, bands, window, span))
-        for text, score, box in zip(found.txts or (), found.scores or (), () if found.boxes is None else found.boxes, strict=False):
-            lines.append((str(text), float(score), np.asarray(box, dtype=np.float64) + [window[0], window[1]]))
+        at = np.array(window[:2], dtype=np.float64)
+        outlines = () if found.boxes is None else found.boxes
+        for text, score, box in zip(found.txts or (), found.scores or (), outlines, strict=False):
+            lines.append((str(text), float(score), np.asarray(box, dtype=np.float64) + at))
         ctx.progress(number, len(tiles), "Reading text")
     n_found = len(lines)
     lines = _without_doubles(lines)
