@@ -279,6 +279,22 @@ def _summary(entries: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(entries):,} entries"
 
 
+def _range(value: Mapping[str, Any]) -> str:
+    """A range of plausible values: "−1 to 1", "0 to 10 km²", "at least 0 m"; with its reason where one is given."""
+    low, high = value["low"], value["high"]
+    if low is None and high is None:
+        text = "any value"
+    elif high is None:
+        text = f"at least {_text(low)}"
+    elif low is None:
+        text = f"at most {_text(high)}"
+    else:
+        text = f"{_text(low)} to {_text(high)}"
+    of = unit(value.get("unit"))
+    why = value.get("why")
+    return " ".join(filter(None, [text, of])) + (f" ({why})" if why else "")
+
+
 def _text(value: Any) -> str:
     """One evidence value as text; long sequences are cut and say so."""
     if value is None:
@@ -290,6 +306,8 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value if value else "none"
     if isinstance(value, Mapping):
+        if "low" in value and "high" in value:
+            return _range(value)
         return ", ".join(f"{words(name)} {_text(part)}" for name, part in value.items()) or "none"
     if isinstance(value, Sequence):
         if value and all(isinstance(part, Mapping) for part in value):
@@ -402,6 +420,7 @@ NAV = (
     ("Review", "review_list", "/review/"),
     ("Imagery", "scene_list", "/imagery/"),
     ("Priors", "prior_table", "/priors/"),
+    ("Evaluation", "evaluation", "/evaluation/"),
 )
 
 

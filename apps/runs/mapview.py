@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from apps.core.ports import LayerStore
 from apps.runs.headline import quantity_text, scene_detail, scene_title
 
 MAX_SCENE_LAYERS = 40
+_NODE = re.compile(r" \(\w+\)$")
 # role triples that read as natural or near colour, best first
 RGB_ROLES = (("red", "green", "blue"), ("nir", "red", "green"), ("swir1", "nir", "red"))
 
@@ -116,6 +118,8 @@ def map_config(state: RunState, *, selected: str = "", only: ObservationState | 
         config |= {"land": static("build/land.geojson"), "graticule": True}
     else:
         config["size_px"] = [scenes[0].grid.width, scenes[0].grid.height]
+    if only is None:
+        config["draw"] = "#id_region"
     if scenes:
         grid = scenes[0].grid
         config["grid"] = {
@@ -181,8 +185,15 @@ def _native_zoom(scene: SceneInfo, geo: bool) -> int:
     return max(0, min(24, math.ceil(math.log2(resolution / gsd))))
 
 
+def _layer_name(held: ObservationState, ref: LayerRef) -> str:
+    """The label for people; the node's name in brackets stays only where two layers would read alike."""
+    plain = _NODE.sub("", ref.label)
+    alike = sum(_NODE.sub("", other.label) == plain for other in held.observation.result.layers)
+    return quantity_text(plain if alike == 1 else ref.label) or ref.kind
+
+
 def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: bool) -> dict[str, Any] | None:
-    name = quantity_text(ref.label) or ref.kind
+    name = _layer_name(held, ref)
     base = {
         "id": f"{ref.artifact[7:19]}-{ref.kind}",
         "name": name[:1].upper() + name[1:],
@@ -205,8 +216,9 @@ def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: b
             "kind": "tiles",
             "url": _template(path),
             "bounds": bounds,
-            "opacity": 0.62 if ref.kind == "mask" else 1,
+            "opacity": 1,  # the mask's fill is see-through in itself, its outline is not
             "visible": ref.kind == "mask",
             "style": "mask" if ref.kind == "mask" else "raster",
+            "legend": reverse("layer_legend", args=[ref.artifact]),
         }
     return None

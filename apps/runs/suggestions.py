@@ -35,7 +35,11 @@ class SceneGroup:
 
 
 def group_scenes(scenes: Iterable[SceneInfo]) -> list[SceneGroup]:
-    """Groups by grid and band roles, each ordered by date (undated last); groups in the order of their first scene."""
+    """Groups by grid and band roles, each ordered by date (undated last).
+
+    First those that a question can be answered from, single scenes before pairs and series; else in the order of their
+    first scene.
+    """
     groups: dict[tuple[object, ...], list[SceneInfo]] = {}
     for scene in scenes:
         roles = tuple(band.role for band in scene.bands)
@@ -46,7 +50,7 @@ def group_scenes(scenes: Iterable[SceneInfo]) -> list[SceneGroup]:
     for members in groups.values():
         ordered = sorted(members, key=lambda s: (s.acquired_at is None, s.acquired_at.isoformat() if s.acquired_at else s.name))
         result.append(SceneGroup(tuple(ordered), tuple(questions_for(ordered))))
-    return result
+    return sorted(result, key=lambda group: (not group.questions, len(group.scenes)))
 
 
 def questions_for(scenes: Sequence[SceneInfo]) -> list[str]:

@@ -23,6 +23,8 @@ export interface LayerConfig {
   opacity?: number;
   visible?: boolean;
   attribution?: string;
+  /** Address of the legend of a result layer: {kind, unit, low, high, stops}. */
+  legend?: string;
 }
 
 export interface GridConfig {
@@ -93,11 +95,11 @@ export function toPixel(grid: GridConfig, x: number, y: number): [number, number
   return col >= 0 && row >= 0 && col < grid.size_px[0] && row < grid.size_px[1] ? [col, row] : null;
 }
 
-/** Step of the graticule in degrees for a span of degrees, so that labels (about 90 px each) do not touch. */
+/** Smallest step of the graticule in degrees at which labels (about 72 px each) do not touch. */
 export function graticuleStep(span: number, widthPx = 360): number {
-  const lines = Math.min(10, Math.max(3, widthPx / 90));
-  const steps = [60, 30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
-  return steps.find((step) => span / step >= lines) ?? 0.001;
+  const lines = Math.min(12, Math.max(2, widthPx / 72));
+  const steps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60];
+  return steps.find((step) => span / step <= lines) ?? 60;
 }
 
 /** "7.5° W"; decimals follow the step. */

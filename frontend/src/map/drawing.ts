@@ -120,6 +120,7 @@ export class Drawing {
     if (!this.field) return;
     this.field.value = text;
     this.field.dispatchEvent(new Event("input", { bubbles: true }));
+    if (text) reveal(this.field);
   }
 
   /** Draws what the field holds when it is GeoJSON; WKT is read by the server only. */
@@ -145,6 +146,14 @@ export class Drawing {
       L.polygon(points, { className, fill: false, interactive: false }).addTo(group);
     }
   }
+}
+
+/** Opens the tab or the folded part in which the field lies: what was drawn must be seen where it is asked about. */
+function reveal(field: HTMLElement): void {
+  const panel = field.closest<HTMLElement>("[hidden]");
+  if (!panel) return;
+  const opener = panel.getAttribute("aria-labelledby") ?? "";
+  (document.getElementById(opener) ?? document.querySelector<HTMLElement>(`[data-toggle="${CSS.escape(panel.id)}"]`))?.click();
 }
 
 function box(a: L.LatLng, b: L.LatLng): L.LatLng[] {

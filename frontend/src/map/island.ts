@@ -5,6 +5,7 @@ import { type GridConfig, type LayerConfig, type MapConfig, imageMaxZoom, toLeaf
 import { Drawing } from "./drawing";
 import { graticule, landOutline } from "./ground";
 import { Outlines } from "./outlines";
+import { legendOf } from "./legend";
 import { Swipe } from "./swipe";
 
 declare global {
@@ -18,6 +19,15 @@ interface Shown {
   layer: L.Layer;
   isOn: boolean;
   opacity: number;
+}
+
+/** Results over imagery: what M, B, the brackets and Space act on. */
+function isOverlay(config: LayerConfig): boolean {
+  return config.kind === "geojson" || config.style !== undefined;
+}
+
+function hasStyle(config: LayerConfig, styles: string[]): boolean {
+  return isOverlay(config) && styles.includes(config.style ?? "mask");
 }
 
 const ICONS = document.documentElement.dataset.icons ?? "";
@@ -172,11 +182,12 @@ export class MapIsland {
   }
 
   private apply(shown: Shown): void {
-    const isOn = shown.isOn && !(this.isHidden && shown.config.kind === "geojson");
+    const isOn = shown.isOn && !(this.isHidden && isOverlay(shown.config));
     if (isOn) shown.layer.addTo(this.map);
     else shown.layer.remove();
     if (shown.layer instanceof L.GridLayer || shown.layer instanceof L.ImageOverlay) shown.layer.setOpacity(shown.opacity);
     else this.outlines.setOpacity(shown.layer, shown.opacity);
+    if (isOn) this.swipe?.refresh();
   }
 
   private tileFailed(): void {
@@ -193,7 +204,22 @@ export class MapIsland {
     }
     const [left, right] = pair as [L.GridLayer, L.GridLayer];
     if (this.swipe) this.swipe.setLayers(left, right);
-    else this.swipe = new Swipe(this.map, this.element, left, right);
+    else {
+      this.swipe = new Swipe(this.map, this.element, left, right);
+      if (this.swipe.isOn) this.showPair();
+    }
+  }
+
+  /** Both dates are on while they are compared. */
+  private showPair(): void {
+    for (const id of this.config.swipe ?? []) {
+      const shown = this.shown.get(id);
+      if (!shown || shown.isOn) continue;
+      shown.isOn = true;
+      this.apply(shown);
+    }
+    this.swipe?.refresh();
+    this.list();
   }
 
   fit(): void {
@@ -229,11 +255,12 @@ export class MapIsland {
 
   private toggleSwipe(): void {
     this.swipe?.toggle();
+    if (this.swipe?.isOn) this.showPair();
     this.pressed();
   }
 
   private toggleStyle(styles: string[]): void {
-    const of = [...this.shown.values()].filter((shown) => shown.config.kind === "geojson" && styles.includes(shown.config.style ?? "mask"));
+    const of = [...this.shown.values()].filter((shown) => hasStyle(shown.config, styles));
     const isOn = !of.some((shown) => shown.isOn);
     for (const shown of of) {
       shown.isOn = isOn;
@@ -245,7 +272,7 @@ export class MapIsland {
 
   private pressed(): void {
     const isOn = (styles: string[]): boolean =>
-      [...this.shown.values()].some((shown) => shown.isOn && shown.config.kind === "geojson" && styles.includes(shown.config.style ?? "mask"));
+      [...this.shown.values()].some((shown) => shown.isOn && hasStyle(shown.config, styles));
     const states: Record<string, boolean> = {
       swipe: this.swipe?.isOn ?? false,
       masks: isOn(["mask", "unseen"]),
@@ -305,7 +332,7 @@ export class MapIsland {
       this.pressed();
     });
     const swatch = document.createElement("span");
-    swatch.className = `sw ${config.kind === "geojson" ? `sw-${config.style ?? "mask"}` : "sw-raster"}`;
+    swatch.className = `sw ${isOverlay(config) ? `sw-${config.style ?? "mask"}` : "sw-raster"}`;
     const name = document.createElement("span");
     name.className = "ln trunc";
     name.textContent = config.name;
@@ -334,6 +361,7 @@ export class MapIsland {
       this.apply(shown);
     });
     row.append(eye, swatch, name, go, opacity);
+    if (shown.isOn && config.legend && config.style !== "mask") row.append(legendOf(config.legend));
     return row;
   }
 
@@ -401,7 +429,7 @@ export class MapIsland {
     if (!add) return;
     const step = (by: number): void => {
       for (const shown of this.shown.values()) {
-        if (shown.config.kind !== "geojson") continue;
+        if (!isOverlay(shown.config)) continue;
         shown.opacity = Math.min(1, Math.max(0, shown.opacity + by));
         this.apply(shown);
       }

@@ -63,6 +63,11 @@ export class Swipe {
     for (const layer of [this.left, this.right]) layer.getContainer()?.style.removeProperty("clip-path");
   }
 
+  /** Cuts again: a layer that was switched on has a new container. */
+  refresh(): void {
+    this.clip();
+  }
+
   private clip(): void {
     if (!this.isOn) return;
     const size = this.map.getSize();

@@ -166,9 +166,9 @@ def test_layers_are_drawn_by_their_kind(tmp_path: Path) -> None:
     assert whole is not None
     cyan = (whole[..., :3] == (34, 211, 238)).all(axis=-1)
     np.testing.assert_array_equal(cyan, mask[:256, :256])
-    assert whole[150, 150, 3] == 150  # see-through inside
+    assert whole[150, 150, 3] == 92  # see-through inside
     assert whole[100, 150, 3] == 255  # a bright edge
-    assert tuple(whole[99, 150]) == (11, 15, 20, 190)  # a dark halo
+    assert tuple(whole[99, 150]) == (11, 15, 20, 230)  # a dark halo
     assert whole[0, 0, 3] == 0
     z, x, y = _centre_tile(describe(mask[None].astype(np.uint8)), 13)
     assert tiles.layer_rgba(path, z, x, y) is not None

@@ -66,9 +66,9 @@ def test_groups_keep_one_grid_and_one_set_of_bands_in_order_of_date() -> None:
     ]
     groups = group_scenes(scenes)
     assert [[s.scene_id for s in group.scenes] for group in groups] == [
-        ["scene-3", "scene-1", "scene-4"],
         ["scene-2"],
         ["scene-5"],
+        ["scene-3", "scene-1", "scene-4"],
     ]
-    assert groups[0].detail == "3 scenes, 10 m"
-    assert groups[2].detail == "GSD unknown"
+    assert groups[1].detail == "GSD unknown"
+    assert groups[2].detail == "3 scenes, 10 m"
