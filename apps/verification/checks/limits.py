@@ -24,6 +24,12 @@ class Limits(BaseModel):
     max_pairs: int = Field(default=4_000_000, description="pairs of boxes looked at; above, neighbours only")
     # radiometry
     index_bound: float = Field(default=1.0, description="normalised differences of non-negative bands lie in ± this")
+    index_extreme: float = Field(
+        default=1.2, description="an extreme of one may reach this far where a reflectance is a little below zero"
+    )
+    out_of_range_share: float = Field(
+        default=0.02, description="share of values beyond the physical range above which what rests on them is not said"
+    )
     reflectance_range: tuple[float, float] = Field(default=(-0.2, 2.0), description="plausible mean surface reflectance")
     kelvin_range: tuple[float, float] = Field(default=(170.0, 400.0), description="plausible temperature of a surface or cloud")
     decibel_range: tuple[float, float] = Field(default=(-60.0, 30.0), description="plausible mean backscatter")

@@ -64,11 +64,11 @@ def fraction_in_range(case: Case) -> Finding:
 @check(
     "index_in_range",
     catches=("scale or offset twice or never", "wrong band mapping", "NaN"),
-    limits=("index_bound",),
+    limits=("index_bound", "index_extreme"),
     reads=("/result/value", "/result/quantity"),
 )
 def index_in_range(case: Case) -> Finding:
-    """A normalised difference lies in [−1, 1]; only warned of for extremes (reflectance may be negative)."""
+    """A normalised difference lies in [−1, 1]; extremes a little beyond are warned of (reflectance may be negative)."""
     quantity = quantity_of(case)
     formula = INDICES.get(quantity)
     values = [v for v in [case.value] if v is not None]
@@ -90,9 +90,54 @@ def index_in_range(case: Case) -> Finding:
             measured=worst,
             expected=[-bound, bound],
             at=("/result/value",),
-            severity="warn" if statistic in ("min", "max", "std", "sum") else None,
+            severity="warn"
+            if statistic in ("std", "sum") or (statistic in ("min", "max") and abs(worst) <= case.limits.index_extreme)
+            else None,
         )
     return passed("The index lies in its range.", measured=worst, expected=[-bound, bound], at=("/result/value",))
+
+
+@check(
+    "values_in_range",
+    catches=("fill counted as data", "scale or offset twice or never"),
+    limits=("index_bound", "out_of_range_share", "max_layer_px"),
+    reads=("/evidence/intermediate/nodes", "/result/layers"),
+)
+def values_in_range(case: Case) -> Finding:
+    """Few of the values under a result lie beyond the physical range of their quantity, by the tool's count and by our own."""
+    worst: tuple[float, str, int, int] | None = None
+    told = case.evidence("intermediate", "nodes")
+    used = set(case.upstream(case.output))
+    for k, record in enumerate(told if isinstance(told, list) else ()):
+        if not isinstance(record, dict) or record.get("id") not in used:
+            continue
+        n, out = number_of(record.get("n_valid")), number_of(record.get("n_out_of_range"))
+        if n and out is not None and (worst is None or out / n > worst[0]):
+            worst = (out / n, f"/evidence/intermediate/nodes/{k}", int(out), int(n))
+    for k, ref in enumerate(case.observation.result.layers):
+        formula = INDICES.get(ref.label.lower())
+        if ref.kind != "raster" or formula is None or not formula.bounded or not case.is_small(ref):
+            continue
+        try:
+            raster = case.raster(ref)
+        except LayerUnreadableError:
+            continue
+        values = raster.data[raster.valid]
+        out = int((np.abs(values) > case.limits.index_bound + 1e-6).sum())
+        if values.size and (worst is None or out / values.size > worst[0]):
+            worst = (out / values.size, f"/result/layers/{k}", out, int(values.size))
+    if worst is None:
+        return not_applicable("no values with a physical range on record")
+    share, pointer, out, n = worst
+    if share > case.limits.out_of_range_share:
+        return failed(
+            f"{out} of {n} values lie beyond what the quantity can be: undeclared fill, a missing scale or offset, or negative "
+            "reflectances were taken for data. Name the nodata value, scale and offset of the scene.",
+            measured=share,
+            expected=f"≤ {case.limits.out_of_range_share:g}",
+            at=(pointer,),
+        )
+    return passed("The values lie in their physical range.", measured=share, at=(pointer,))
 
 
 @check(

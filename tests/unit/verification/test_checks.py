@@ -62,6 +62,16 @@ def scaled_raster(sample: Sample, factor: float) -> Sample:
     return sample.but({f"/result/layers/{at}": new.model_dump(mode="json")})
 
 
+def beyond_range(sample: Sample) -> Sample:
+    """Every tenth pixel of the index raster is beyond ±1; the record keeps silent about it."""
+    at, ref = layer(sample, "raster")
+    raster = sample.bench.layers.read_raster(ref)
+    data = raster.data.copy()
+    data[..., ::10] = 3.2
+    new = sample.bench.layers.put_raster(replace(raster, data=data), label=ref.label, scene_id="s")
+    return sample.but({f"/result/layers/{at}": new.model_dump(mode="json")})
+
+
 def one_scene(sample: Sample, **update: Any) -> Sample:
     """The question's first scene differs."""
     assert sample.question is not None
@@ -229,6 +239,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "geometry.mask_agrees_with_boxes": (lambda: mask_and_boxes(10), lambda: mask_and_boxes(25), "failed"),
     "radiometry.fraction_in_range": (s.share, lambda: s.share().but({"/result/value": 74.5}), "failed"),
     "radiometry.index_in_range": (s.mean, lambda: s.mean().but({"/result/value": 5303.0}), "failed"),
+    "radiometry.values_in_range": (s.mean, lambda: beyond_range(s.mean()), "failed"),
     "radiometry.temperature_plausible": (s.temperature, lambda: s.temperature().but({"/result/value": 16.8}), "failed"),
     "radiometry.reflectance_scaled": (s.nir, lambda: s.nir().but({"/result/value": 2900.0}), "failed"),
     "radiometry.input_bands_as_scene": (s.mean, lambda: s.mean().but({"/inputs/0/bands/0/role": "swir1"}), "failed"),
@@ -489,3 +500,12 @@ def test_question_without_scenes_is_no_crash() -> None:
     question = Question(text="What is the mean NDVI?", scenes=())
     results, _ = run_checks(s.mean().but(question=question, bench=bench, has_reader=False).case())
     assert not [c for c in results if c.outcome == "errored"]
+
+
+@pytest.mark.parametrize(("statistic", "value", "severity"), [("max", 1.05, "warn"), ("max", 91.2, "block"), ("min", -13.1, "block")])
+def test_an_extreme_far_beyond_the_index_range_blocks(statistic: str, value: float, severity: str) -> None:
+    made = s.mean()
+    at = next(i for i, n in enumerate(made.observation.arguments["nodes"]) if n["op"].startswith("raster.summarize"))  # type: ignore
+    made = made.but({f"/arguments/nodes/{at}/params/statistic": statistic, "/result/value": value})
+    results, _ = run_checks(made.case(), ["radiometry.index_in_range"])
+    assert (results[0].outcome, results[0].severity) == ("failed", severity)
