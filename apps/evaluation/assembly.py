@@ -21,6 +21,7 @@ from apps.imagery.readers import open_scene
 from apps.runs.assembly import judge_for, planner, revision
 from apps.tools.toolbox import LocalToolBox
 from apps.verification.backends import CalibratedVerifier
+from apps.verification.judge import CalibratedJudge
 
 
 def bench_door(scratch: Path) -> Door:
@@ -36,12 +37,13 @@ def bench_door(scratch: Path) -> Door:
 
     def make_judge(
         question: Question,
-        layers: LayerStore,
+        layers: LayerStore | None,
         prior: BenchPrior | None,
-        opener: Callable[[SceneInfo], RasterReader],
+        opener: Callable[[SceneInfo], RasterReader] | None,
         weights: Any,
     ) -> Judge:
-        judge = judge_for(question, layers, prior, opener)
+        # without pixels or layers: the judge of observations that other agents hand in
+        judge = CalibratedJudge(prior, layers) if layers is None or opener is None else judge_for(question, layers, prior, opener)
         if weights is not None:
             judge.verifier = CalibratedVerifier(weights)
         return judge

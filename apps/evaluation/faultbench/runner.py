@@ -52,7 +52,7 @@ class Door:
 
     make_toolbox: MakeToolBox
     make_layers: Callable[[FolderBlobs], LayerStore]
-    make_judge: Callable[[Question, LayerStore, BenchPrior | None, Callable[[SceneInfo], RasterReader], Any], Judge]
+    make_judge: Callable[[Question, LayerStore | None, BenchPrior | None, Callable[[SceneInfo], RasterReader] | None, Any], Judge]
     planner: Planner
     describe: Callable[[Path, dict[int, str], str, float | None], tuple[SceneInfo, Path]]
     open_scene: Callable[[SceneInfo, Path], RasterReader]
@@ -396,7 +396,7 @@ def run_one(
     weights: Any = None,
 ) -> Outcome | None:
     """One run, or None where the fault never strikes. The prior of a case is learnt from the other cases alone."""
-    if fault is not None and configuration == "none" and not _can_strike(prepared, case, fault):
+    if fault is not None and configuration == "none" and not can_strike(prepared, case, fault):
         return None
     if fault is None and configuration == "none":
         state, box, seconds = prepared.honest[case.name], prepared.boxes[case.name], prepared.seconds[case.name]
@@ -417,7 +417,8 @@ def prior_without(prior: BenchPrior, without: str) -> BenchPrior:
     return out
 
 
-def _can_strike(prepared: Prepared, case: BenchCase, fault: Fault) -> bool:
+def can_strike(prepared: Prepared, case: BenchCase, fault: Fault) -> bool:
+    """Whether a call of the case's honest run can suffer the fault."""
     return (not case.only or fault.family in case.only) and any(fault.strikes(c) for c in prepared.boxes[case.name].seen)
 
 
@@ -435,7 +436,7 @@ def run_bench(
     faults = list(faults)
     outcomes: list[Outcome] = []
     for case in prepared.bench.cases:
-        mine = [f for f in faults if _can_strike(prepared, case, f)]
+        mine = [f for f in faults if can_strike(prepared, case, f)]
         if limit is not None and len(mine) > limit:
             start = int(hashlib.sha256(case.name.encode()).hexdigest(), 16) % len(mine)
             mine = [mine[(start + i * len(mine) // limit) % len(mine)] for i in range(limit)]

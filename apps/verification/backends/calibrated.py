@@ -130,9 +130,11 @@ def fit(
     centers: Mapping[str, float] | None = None,
     note: str = "",
     steps: int = 400,
+    towards: ModelWeights | None = None,
 ) -> ModelWeights:
     """Weighted logistic regression with an L2 penalty ``ridge`` on standardised weights, each held to its direction's sign.
 
+    The penalty draws towards the weights of ``towards`` (0 without): features that the samples do not move keep those.
     Missing features stand at their center. Projected Newton steps with a diagonal bound on the curvature: deterministic.
     """
     names = [n for n in names if n in FEATURES]
@@ -153,7 +155,9 @@ def fit(
     spread = np.where(spread > 1e-9, spread, 1.0)
     x = x / spread
     sign = np.array([FEATURES[n].direction for n in names], dtype=float)
-    w, b = np.zeros(len(names)), 0.0
+    held = towards.features if towards is not None else {}
+    start = np.array([held[n].weight if n in held else 0.0 for n in names]) * spread
+    w, b = start.copy(), 0.0
     bound = (
         0.25 * (weight[:, None] * np.abs(x)).T @ (np.abs(x).sum(axis=1, keepdims=True) + 1.0) if len(names) else np.zeros((0, 1))
     )
@@ -162,7 +166,7 @@ def fit(
     for _ in range(steps):
         p = 1 / (1 + np.exp(-np.clip(x @ w + b, -30, 30)))
         residual = weight * (label - p)
-        w = w + (x.T @ residual - ridge * w) / curvature
+        w = w + (x.T @ residual - ridge * (w - start)) / curvature
         w = np.where(w * sign < 0, 0.0, w)
         b = b + float(residual.sum()) / curvature_b
     return ModelWeights(

@@ -1,0 +1,64 @@
+"""The page Evaluation: the newest stored reports, read-only."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from apps.accounts.models import User
+from apps.accounts.selectors import require_anywhere
+from apps.core.errors import NotFoundError
+from apps.evaluation import reports
+from apps.evaluation.present import fault_tables, plain_tables
+
+
+def _best_fault_reports() -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """(the newest whole run of the bench, else the newest part of one; the newest with faults never seen before)."""
+    read = [r for one in reports.kept("faults") if (r := one.read())]
+    seen = [r for r in read if not r.get("is_unseen")]
+    whole = next((r for r in seen if r.get("is_whole")), None)
+    return whole or next(iter(seen), None), next((r for r in read if r.get("is_unseen")), None)
+
+
+@login_required
+@require_GET
+def evaluation_page(request: HttpRequest) -> HttpResponse:
+    """Fault bench, recorded runs and single cases, as they were measured last."""
+    require_anywhere(cast(User, request.user), "prior_view")
+    faults, unseen = _best_fault_reports()
+    records = {kind: reports.newest(kind) for kind in ("trajectories", "cases")}
+    context = {
+        "faults": faults,
+        "fault_tables": fault_tables(faults) if faults else None,
+        "unseen": unseen,
+        "unseen_tables": fault_tables(unseen) if unseen else None,
+        "records": [
+            {"kind": kind, "title": title, "report": records[kind], "tables": plain_tables(cast(dict[str, Any], records[kind]))}
+            for kind, title in (("trajectories", "Recorded runs of other agents"), ("cases", "Single labelled observations"))
+            if records[kind]
+        ],
+        "missing": [
+            {"title": title, "command": command}
+            for kind, title, command in (
+                ("trajectories", "Recorded runs", "./rsure evaluate trajectories DIR"),
+                ("cases", "Labelled observations", "./rsure evaluate cases FILE"),
+            )
+            if not records[kind]
+        ],
+    }
+    return render(request, "evaluation/page.html", context)
+
+
+@login_required
+@require_GET
+def evaluation_report(request: HttpRequest, kind: str) -> HttpResponse:
+    """The newest report of a kind as JSON, whole. NotFoundError where there is none."""
+    require_anywhere(cast(User, request.user), "prior_view")
+    report = _best_fault_reports()[0] if kind == "faults" else reports.newest(kind) if kind in reports.KINDS else None
+    if report is None:
+        raise NotFoundError("report")
+    return JsonResponse(report, json_dumps_params={"indent": 1})
