@@ -20,4 +20,5 @@ urlpatterns = [
     path("", include("apps.prior.urls")),
     path("", include("apps.runs.urls")),
     path("", include("apps.review.urls")),
+    path("", include("apps.evaluation.urls")),
 ]
