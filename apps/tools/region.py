@@ -70,6 +70,14 @@ def to_pixels(geometry: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
         span = max(x1 - x0, y1 - y0)
         if span > 0:
             geometry = shapely.segmentize(geometry, span / _EDGE_PARTS)
+    if crs == "EPSG:4326":
+        west, south, east, north = geometry.bounds
+        if south < -90 or north > 90:
+            raise ModelError("The region has latitudes beyond 90 degrees; give longitude first, latitude second.",
+                             code="BAD_REGION")
+        if east - west > 180:
+            raise ModelError("The region spans more than 180 degrees of longitude; one that crosses the antimeridian is given as "
+                             "two polygons.", code="BAD_REGION")
     # pyproj's own transform where the CRS is equal costs nothing and keeps one path
     t = transformer(crs, grid.crs)
     a, b, c, d, e, f = grid.transform

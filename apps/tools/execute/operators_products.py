@@ -43,8 +43,11 @@ RASTERS: tuple[Kind, ...] = ("raster",)
 
 
 # --- what several operators need -------------------------------------------------------------------------------------------
-def band_of(call: Call, scene: SceneInfo, role: str) -> Band:
-    """The one band with that role (or its stand-in); a refusal that names what is missing."""
+def band_of(call: Call, scene: SceneInfo, role: str, *, allow_complex: bool = False) -> Band:
+    """The one band with that role (or its stand-in); a refusal that names what is missing. Complex samples are refused where
+    the caller does not say what part of them it means."""
+    if scene.dtype.startswith("complex") and not allow_complex:
+        raise call.refuse(f"{scene.name} has complex samples; take their amplitude first (raster.product.amplitude).")
     for name in (role, *STAND_INS.get(role, ())):
         found = scene.bands_with_role(name)
         if len(found) == 1:
@@ -282,6 +285,44 @@ register(Operator(
     name="raster.product.band", summary="One band's physical values (scale and offset applied once).",
     takes=Take(("scene",)), params=BandParams, gives="raster", range="of the band's role, unit, valid range or type",
     nodata="the scene's policy", plan=_plan_band))
+
+
+class AmplitudeParams(Frozen):
+    role: str
+    scale: Literal["amplitude", "power", "dB"] = "amplitude"
+
+
+def _plan_amplitude(call: Call) -> Planned:
+    scene: SceneInfo = call.inputs[0].scene
+    p: AmplitudeParams = call.params
+    band = band_of(call, scene, p.role, allow_complex=True)
+    if not scene.dtype.startswith("complex"):
+        raise call.refuse(f"{scene.name} has real samples; use raster.product.band.")
+    index = band.index
+
+    def evaluate(reads: Reads, window: Window) -> Plane:
+        # the engine hands complex samples over as their amplitude
+        plane = reads.band(scene.scene_id, index, window)
+        if p.scale == "amplitude":
+            return plane
+        power = plane.data ** 2
+        if p.scale == "power":
+            return Plane(power, plane.valid)
+        with np.errstate(all="ignore"):
+            level = 10 * np.log10(power)
+        return Plane(level, plane.valid & np.isfinite(level))
+
+    span = PhysicalRange(-100, 100) if p.scale == "dB" else PhysicalRange(0, why="an uncalibrated amplitude has no upper bound")
+    unit = {"amplitude": "DN", "power": "DN2", "dB": "dB"}[p.scale]
+    text = {"amplitude": f"|{p.role}|", "power": f"|{p.role}|^2", "dB": f"10 log10 |{p.role}|^2"}[p.scale]
+    return Planned(raster_of(scene, quantity=f"{p.role}_{p.scale.lower()}", unit=unit, span=span, formula=text),
+                   bands=((scene.scene_id, band.role, index),), evaluate=evaluate)
+
+
+register(Operator(
+    name="raster.product.amplitude", summary="Amplitude, power or level in dB of complex (single-look) samples.",
+    takes=Take(("scene",)), params=AmplitudeParams, gives="raster",
+    range="0 or more; −100 to 100 dB", nodata="the scene's policy; a level where the amplitude is 0", plan=_plan_amplitude))
 
 
 class IndexParams(Frozen):

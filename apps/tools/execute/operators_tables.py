@@ -49,7 +49,7 @@ from apps.tools.execute.types import (
     ZonesType,
     register,
 )
-from apps.tools.measure.geojson import geometries_of
+from apps.tools.geojson import geometries_of
 from apps.tools.region import RegionMask, to_pixels
 from apps.tools.units import AREA_M2, factor
 

@@ -94,8 +94,11 @@ class _WindowReads:
         key = (scene_id, window)
         if key not in self._scenes:
             wanted = self._bands.get(scene_id, (index,))
-            read = self._engine.reader(scene_id).read(wanted, window)
-            self._scenes[key] = {b: Plane(np.asarray(read.data[i], dtype=np.float64), read.valid[i])
+            reader = self._engine.reader(scene_id)
+            # complex samples come as they are stored; what is handed on is their amplitude
+            read = reader.read(wanted, window, physical=not reader.info.dtype.startswith("complex"))
+            data = np.abs(read.data) if np.iscomplexobj(read.data) else read.data
+            self._scenes[key] = {b: Plane(np.asarray(data[i], dtype=np.float64), read.valid[i])
                                  for i, b in enumerate(wanted)}
         return self._scenes[key][index]
 

@@ -21,6 +21,7 @@ from apps.core.evidence.observation import InputRef, LayerRef, Observation
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolContext, input_ref
+from apps.tools.geojson import geometries_of
 from apps.tools.region import RegionMask, polygon_from_geojson, to_pixels
 
 # A GSD that a call names may differ from what the CRS implies by this share before it is told.
@@ -180,8 +181,6 @@ def _keep_inside(out: Measured, region: Mapping[str, Any], region_crs: str) -> N
 
 def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, Any] | None, region_crs: str) -> Measured:
     if source.geometry is not None:
-        from apps.tools.measure.geojson import geometries_of
-
         found, properties = geometries_of(source.geometry)
         crs = source.geometry_crs
         scene = next((s for s in ctx.question.scenes), None) if crs == "image" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +31,19 @@ def view_of(reader: RasterReader, bands: Sequence[int], limit: int = VIEW_SAMPLE
     """The bands, whole where ``limit`` samples allow it."""
     grid = reader.info.grid
     n = grid.width * grid.height * len(bands)
+    # complex samples come as they are stored; their amplitude is looked at
+    physical = not reader.info.dtype.startswith("complex")
     if n <= limit:
-        read = reader.read(bands)
-        return View(np.asarray(read.data, dtype=np.float64), np.asarray(read.valid.all(axis=0)), grid, 1.0)
+        read = reader.read(bands, physical=physical)
+        return View(_real(read.data), np.asarray(read.valid.all(axis=0)), grid, 1.0)
     step = (n / limit) ** 0.5
     height, width = max(1, round(grid.height / step)), max(1, round(grid.width / step))
-    read = reader.read(bands, None, (height, width))
+    read = reader.read(bands, None, (height, width), physical=physical)
     a, b, c, d, e, f = grid.transform
     sx, sy = grid.width / width, grid.height / height
     coarse = Grid(crs=grid.crs, transform=(a * sx, b * sy, c, d * sx, e * sy, f), width=width, height=height)
-    return View(np.asarray(read.data, dtype=np.float64), np.asarray(read.valid.all(axis=0)), coarse, step)
+    return View(_real(read.data), np.asarray(read.valid.all(axis=0)), coarse, step)
+
+
+def _real(data: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.abs(data) if np.iscomplexobj(data) else data, dtype=np.float64)

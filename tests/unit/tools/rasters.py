@@ -47,7 +47,7 @@ class MemoryReader:
             if rule.kind == "all_bands_equal":
                 fill = (cut == rule.value).all(axis=0)
         valid = valid_mask(stored, chosen, self._info.fill_rules, all_bands_fill=fill)
-        data = stored.astype(np.float64)
+        data = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
         if physical:
             for i, b in enumerate(chosen):
                 data[i] = data[i] * b.scale + b.offset
