@@ -8,6 +8,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 _TEXT = 400
+# Fill values that no sensor measures: a band that holds one is empty there, whatever the others hold.
+MISSING = (-9999.0, -32768.0, -3.4028234663852886e38, 1e20, -99999.0, -999.0)
 
 
 def _short(text: str) -> str:
@@ -69,13 +71,15 @@ class BandCounts(BaseModel):
 
 
 class FillCandidate(BaseModel):
-    """Pixels whose bands all hold ``value``. ``next_low`` and ``next_high`` are the nearest other values
+    """Pixels whose bands all hold ``value``; ``n_any_px``: those in which a band holds it, for values that only
+    mean "nothing here". ``next_low`` and ``next_high`` are the nearest other values
     below and above it in the first band; ``border_share`` is the share of them that hangs together with the
     edge of the raster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     n_px: int
+    n_any_px: int = 0
     border_share: float | None = None
     next_low: float | None = None
     next_high: float | None = None

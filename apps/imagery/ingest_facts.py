@@ -12,7 +12,7 @@ from rasterio.enums import MaskFlags
 from rasterio.errors import RasterioError
 
 from apps.core.errors import UserError
-from apps.imagery.facts import BandCounts, BandFacts, FillCandidate, RasterCounts, RasterFacts
+from apps.imagery.facts import MISSING, BandCounts, BandFacts, FillCandidate, RasterCounts, RasterFacts
 from apps.imagery.formats import JPEG, PNG, TIFF, Format, check_picture, check_size, format_of
 from apps.imagery.readers import GDAL_OPTIONS
 
@@ -131,6 +131,7 @@ class _Counter:
         low, high = np.full(n, np.inf), np.full(n, -np.inf)
         distinct = np.zeros((n, 256), dtype=bool) if self.dtype == np.uint8 else None
         fill = dict.fromkeys(self.candidates, 0)
+        any_band = dict.fromkeys(self.candidates, 0)
         below = dict.fromkeys(self.candidates, -np.inf)
         above = dict.fromkeys(self.candidates, np.inf)
         for _, window in dataset.block_windows(1):
@@ -158,6 +159,8 @@ class _Counter:
             for value in self.candidates:
                 same = self._same(pixels, value)
                 fill[value] += int(same.sum())
+                if value in MISSING:
+                    any_band[value] += int((pixels == self.dtype.type(value)).any(axis=0).sum())
                 if self.dtype.kind == "f":
                     other = first[np.isfinite(first) & (first != self.dtype.type(value))]
                 else:
@@ -172,12 +175,13 @@ class _Counter:
             FillCandidate(
                 value=value,
                 n_px=fill[value],
+                n_any_px=any_band[value],
                 border_share=self._border_share(value),
                 next_low=None if np.isinf(below[value]) else below[value],
                 next_high=None if np.isinf(above[value]) else above[value],
             )
             for value in self.candidates
-            if fill[value] > 0
+            if fill[value] > 0 or any_band[value] > 0
         )
         return RasterCounts(
             n_px=dataset.width * dataset.height,

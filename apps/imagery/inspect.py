@@ -23,7 +23,7 @@ from apps.core.geo.grid import Grid
 from apps.core.geo.scene import Known, SceneInfo
 from apps.imagery import profiles
 from apps.imagery.dates import day_of_name, time_of_tags
-from apps.imagery.facts import FillCandidate, RasterCounts, RasterFacts, RasterStatistics
+from apps.imagery.facts import MISSING, FillCandidate, RasterCounts, RasterFacts, RasterStatistics
 from apps.imagery.hints import SceneHints
 
 # Undeclared fill of 8-bit colours is believed only where it covers this share and hangs together with the
@@ -590,6 +590,8 @@ class _Inspector:
                 break
         said = "; ".join(words)
         if hints.fill == "is_fill" and hints.fill_value is not None:
+            if _is_missing(hints.fill_value):
+                bands = _without(bands, hints.fill_value)
             told = next((c.n_px for c in counts.fill if c.value == hints.fill_value), None)
             rules.append(
                 FillRule(
@@ -626,10 +628,16 @@ class _Inspector:
             FillRule(kind="all_bands_equal", value=suspect.value, source="suspected", share=suspect.n_px / n)
         )
         count = "every band" if len(bands) > 1 else "the band"
+        masked = suspect.n_px
+        if _is_missing(suspect.value):
+            # no sensor measures it: a band that holds it is empty there, whatever the others hold
+            bands = _without(bands, suspect.value)
+            if suspect.n_any_px > suspect.n_px:
+                masked, count = suspect.n_any_px, "a band or more"
         effect = self._effect(suspect)
         self.add(
             "nodata", "Nodata", "block", said or "none declared",
-            f"{share_text(suspect.n_px, n)} are {suspect.value:g} in {count} and are left out until you decide.{effect}",
+            f"{share_text(masked, n)} are {suspect.value:g} in {count} and are left out until you decide.{effect}",
             Fix(
                 label=f"Set nodata = {suspect.value:g}", hints={"fill": "is_fill", "fill_value": suspect.value},
                 is_primary=True,
@@ -654,10 +662,12 @@ class _Inspector:
         best: FillCandidate | None = None
         for found in self.counts.fill:
             share = found.n_px / self.counts.n_px
-            if found.value in declared or found.n_px == self.counts.n_px or (best is not None and best.n_px >= found.n_px):
+            size = max(found.n_px, found.n_any_px)
+            if found.value in declared or found.n_px == self.counts.n_px:
                 continue
-            is_sentinel = found.value in (-9999.0, -99999.0, -32768.0, 1e20, -999.0) or found.value < -3e38
-            if is_sentinel:
+            if best is not None and max(best.n_px, best.n_any_px) >= size:
+                continue
+            if _is_missing(found.value):
                 if self._stands_apart(found):
                     best = found
             elif len(shown) == 1 or self.facts.has_palette:
@@ -712,6 +722,16 @@ class _Inspector:
             f"{facts.width:,} × {facts.height:,} px, {len(facts.bands)} bands of {facts.dtype}. "
             f"Opened alone, in a limited process. Stored as COG, overviews made.{changes}",
         )  # fmt: skip
+
+
+def _is_missing(value: float) -> bool:
+    """Whether programs write the value for "nothing here" and no sensor measures it."""
+    return value in MISSING or value < -3e38
+
+
+def _without(bands: list[Band], value: float) -> list[Band]:
+    """The bands with ``value`` as nodata of each that declares none of its own."""
+    return [b if b.role == "alpha" or b.nodata is not None else b.model_copy(update={"nodata": value}) for b in bands]
 
 
 def _reflective(band: Band, offset: float = 0.0) -> Band:

@@ -247,3 +247,21 @@ def test_a_scene_over_the_antimeridian(tmp_path: Path) -> None:
     west, _, east, _ = found.info.grid.lonlat_bounds()
     assert west > east
     assert "180°" in next(f.text for f in found.findings if f.key == "crs")
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_a_missing_value_in_some_bands_empties_those_bands(tmp_path: Path, overlap: bool) -> None:
+    """−9999 without a flag, in rows of one band and columns of the other: neither mean holds it."""
+    planes = np.random.default_rng(3).integers(200, 6000, (2, 60, 60)).astype("int16")
+    planes[0, :20] = -9999
+    planes[1, 30 if not overlap else 0 :, :10] = -9999
+    found = scene(tmp_path, planes, crs="EPSG:32633")
+    assert light(found, "nodata") == "block"
+    assert [b.nodata for b in found.info.bands] == [-9999.0, -9999.0]
+    assert found.statistics is not None
+    for band, plane in zip(found.statistics.bands, planes.astype(float), strict=True):
+        assert band.mean == pytest.approx(plane[plane != -9999].mean())
+    real = scene(tmp_path, planes, hints=SceneHints(fill="is_real"), crs="EPSG:32633")
+    assert [b.nodata for b in real.info.bands] == [None, None]
+    told = scene(tmp_path, planes, hints=SceneHints(fill="is_fill", fill_value=-9999), crs="EPSG:32633")
+    assert [b.nodata for b in told.info.bands] == [-9999.0, -9999.0]
