@@ -267,7 +267,7 @@ class _Run:
         self, state: RunState, observation: Observation, supporting: Sequence[str], requests_made: int
     ) -> tuple[tuple[CheckResult, ...], Decision]:
         try:
-            return self.judge.judge(
+            checks, decision = self.judge.judge(
                 observation,
                 question=self.question,
                 history=[o.observation for o in state.history if o.id != observation.id],
@@ -277,6 +277,7 @@ class _Run:
                 supporting=[state.observations[s].observation for s in supporting],
                 requests_made=requests_made,
             )
+            return checks, _heeded(state, observation, decision)
         except Exception as e:
             logger.exception("the judge crashed in run %s on observation %s", self.run_id, observation.id)
             return (), Decision(
@@ -458,3 +459,34 @@ def _answered_message(decision: Decision) -> str:
         "reject": "It settled the matter: rejected.",
         "request_evidence": "It did not settle the matter.",
     }[decision.decision]
+
+
+def _heeded(state: RunState, observation: Observation, decision: Decision) -> Decision:
+    """What a person called wrong does not come back as accepted by another path: it goes to a person again."""
+    if decision.decision != "accept":
+        return decision
+    for held in state.observations.values():
+        if held.verdict is not None and held.verdict.value == "reject" and _says_the_same(held.observation, observation):
+            reason = f"A person called this same result wrong at step {held.observation.step}; another path to it settles nothing."
+            return decision.model_copy(
+                update={
+                    "decision": "request_evidence",
+                    "stage": "policy",
+                    "reasons": (reason, *decision.reasons),
+                    "requested": (EvidenceRequest(kind="human", reason=reason),),
+                }
+            )
+    return decision
+
+
+def _says_the_same(one: Observation, other: Observation) -> bool:
+    """Equal kind, unit and value (numbers to 1 part in 10,000) or, where there is no value, equal layers."""
+    a, b = one.result, other.result
+    if one.id == other.id or (a.kind, a.unit) != (b.kind, b.unit) or one.step != other.step:
+        return False
+    if a.value is None and b.value is None:
+        mine, theirs = {x.artifact for x in a.layers}, {x.artifact for x in b.layers}
+        return bool(mine) and mine == theirs
+    if isinstance(a.value, int | float) and isinstance(b.value, int | float):
+        return abs(a.value - b.value) <= 1e-4 * max(abs(a.value), abs(b.value))
+    return a.value == b.value

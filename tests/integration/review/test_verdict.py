@@ -36,6 +36,7 @@ def test_reject_withdraws_the_answer_and_undo_restores_all_to_the_digit(ask: Any
     assert held.decision is not None and held.decision.decision == "accept", "the machine's decision stands beside the verdict"
     assert held.effective == "reject"
     assert state.answer is not None and row.pk not in state.answer.based_on
+    assert state.answer.abstained, "the same number by another path is not accepted against a person's word"
     assert state.answer_before == answer
     assert prior_of(row)[0] < before[0]
     assert prior_of(row)[2] == before[2] + 1
