@@ -41,6 +41,15 @@ class Limits(BaseModel):
     # plausibility
     degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
     size_spread: float = Field(default=25.0, description="largest over median object area that is still one class")
+    empty_part_expected: float = Field(
+        default=9.0, description="detections expected in a quarter of the scene from which an empty quarter is remarkable"
+    )
+    empty_part_chance: float = Field(
+        default=1e-3, description="chance of so few detections below which a quarter counts as empty"
+    )
+    empty_part_shift: float = Field(
+        default=0.25, description="a quarter is like the others where its mean lies within theirs, widened by so many deviations"
+    )
     # second look
     full_look_px: int = Field(
         default=1_000_000, description="scenes up to this many pixels are looked at over their whole extent, else in windows"

@@ -363,3 +363,65 @@ def scores_above_threshold(case: Case) -> Finding:
     return passed(
         "Scores are above the threshold.", measured=min(scores), expected=threshold, at=("/evidence/intermediate/scores",)
     )
+
+
+@check(
+    "no_empty_part_like_the_rest",
+    catches=("dropped tile", "clipped region"),
+    limits=("empty_part_expected", "empty_part_chance", "empty_part_shift"),
+    reads=("/result/layers", "/inputs"),
+)
+def no_empty_part_like_the_rest(case: Case) -> Finding:
+    """No quarter of the scene is without detections while it looks like the quarters that are full of them."""
+    ref = next((r for r in case.observation.result.layers if r.kind == "boxes" and r.label != "candidates"), None)
+    if ref is None or ref.crs != "image" or case.is_limited or len(case.used_scenes) != 1:
+        return not_applicable("no detections over a whole scene")
+    scene = case.used_scenes[0]
+    try:
+        b = bounds_of(case.features(ref))
+    except LayerUnreadableError:
+        return not_applicable("the boxes cannot be read")
+    b = b[np.isfinite(b).all(axis=1)]
+    if len(b) < 4 * case.limits.empty_part_expected:
+        return not_applicable("too few detections to say what is empty")
+    reader = case.open(scene.scene_id)
+    if reader is None:
+        return not_applicable("the source's pixels are not at hand")
+    side = 64
+    seen = reader.read([band.index for band in scene.bands[:3]], out_shape=(side, side), physical=False)
+    east, south = (b[:, 0] + b[:, 2]) / 2 >= scene.grid.width / 2, (b[:, 1] + b[:, 3]) / 2 >= scene.grid.height / 2
+    half = side // 2
+    parts = [(down, right) for down in (False, True) for right in (False, True)]
+    counts, looks = [], []
+    for down, right in parts:
+        counts.append(int(((south == down) & (east == right)).sum()))
+        cut = np.s_[:, half * down : half * (down + 1), half * right : half * (right + 1)]
+        data, valid = seen.data[cut].astype(np.float64), seen.valid[cut].all(axis=0)
+        if valid.mean() < 0.9:
+            return not_applicable("a quarter of the scene holds fill")
+        looks.append((data[:, valid].mean(axis=1), data[:, valid].std(axis=1)))
+    least = int(np.argmin(counts))
+    others = [looks[k] for k in range(4) if k != least]
+    expected = (len(b) - counts[least]) / 3
+    # so few by chance (Poisson)
+    chance = sum(math.exp(-expected) * expected**k / math.factorial(k) for k in range(min(counts[least], 60) + 1))
+    if chance > case.limits.empty_part_chance or expected < case.limits.empty_part_expected:
+        return passed("Every quarter holds detections.", measured=counts, unit="detections", at=("/result/layers",))
+    mean, spread = looks[least]
+    means, spreads = np.array([m for m, _ in others]), np.array([s for _, s in others])
+    room = case.limits.empty_part_shift * spreads.mean(axis=0)
+    is_alike = bool(
+        ((mean >= means.min(axis=0) - room) & (mean <= means.max(axis=0) + room)).all()
+        and ((spread >= 0.7 * spreads.min(axis=0)) & (spread <= 1.4 * spreads.max(axis=0))).all()
+    )
+    where = f"{'lower' if parts[least][0] else 'upper'} {'right' if parts[least][1] else 'left'}"
+    if is_alike:
+        return failed(
+            f"The {where} quarter holds {counts[least]} detections where about {expected:.0f} would be expected, and looks like "
+            "the others; it seems not to have been looked at.",
+            measured=counts[least],
+            expected=round(expected, 1),
+            unit="detections",
+            at=("/result/layers",),
+        )
+    return passed(f"The {where} quarter is empty and looks unlike the others.", measured=counts, at=("/result/layers",))

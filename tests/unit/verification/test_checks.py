@@ -90,6 +90,12 @@ def polygons(ring: list[list[float]]) -> Sample:
     return made.but({"/result/layers": [ref.model_dump(mode="json")]})
 
 
+def crowns(*, lost: bool = False) -> list[dict[str, Any]]:
+    """Seventy crowns all over the photo; ``lost``: those of its upper left quarter never came back."""
+    every = [(8 + 19 * i, 6 + 22 * j) for i in range(10) for j in range(7)]
+    return [s.box(x, y, x + 15, y + 15) for x, y in every if not (lost and x + 7.5 < 100 and y + 7.5 < 80)]
+
+
 def mask_and_boxes(x: int) -> Sample:
     made = s.objects()
     grid = made.bench.question.scenes[0].grid
@@ -343,6 +349,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "consistency.estimate_in_bounds": (s.mean, lambda: s.mean().but({"/result/value": 0.999}), "failed"),
     "plausibility.area_within_scene": (s.area, lambda: s.area().but({"/result/unit": "km2"}), "failed"),
     "plausibility.distance_within_scene": (s.apart, lambda: s.apart(4.5, "km"), "failed"),
+    "plausibility.no_empty_part_like_the_rest": (lambda: s.objects(crowns()), lambda: s.objects(crowns(lost=True)), "failed"),
     "plausibility.object_sizes": (s.objects, lambda: s.objects([s.box(5 + 8 * i, 4, 7 + 8 * i, 6) for i in range(8)]), "failed"),
     "plausibility.sizes_of_one_kind": (
         s.objects,
@@ -502,7 +509,9 @@ def test_question_without_scenes_is_no_crash() -> None:
     assert not [c for c in results if c.outcome == "errored"]
 
 
-@pytest.mark.parametrize(("statistic", "value", "severity"), [("max", 1.05, "warn"), ("max", 91.2, "block"), ("min", -13.1, "block")])
+@pytest.mark.parametrize(
+    ("statistic", "value", "severity"), [("max", 1.05, "warn"), ("max", 91.2, "block"), ("min", -13.1, "block")]
+)
 def test_an_extreme_far_beyond_the_index_range_blocks(statistic: str, value: float, severity: str) -> None:
     made = s.mean()
     at = next(i for i, n in enumerate(made.observation.arguments["nodes"]) if n["op"].startswith("raster.summarize"))  # type: ignore
