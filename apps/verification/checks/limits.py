@@ -48,7 +48,7 @@ class Limits(BaseModel):
         default=1e-3, description="chance of so few detections below which a quarter counts as empty"
     )
     empty_part_shift: float = Field(
-        default=0.25, description="a quarter is like the others where its mean lies within theirs, widened by so many deviations"
+        default=0.5, description="a quarter is like the others where its mean lies within theirs, widened by so many deviations"
     )
     # second look
     full_look_px: int = Field(
