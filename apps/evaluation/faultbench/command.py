@@ -21,7 +21,7 @@ from apps.core.errors import UserError
 from apps.evaluation.faultbench.cases import BenchCase, bench_cases
 from apps.evaluation.faultbench.faults import FAULTS, Fault
 from apps.evaluation.faultbench.figures import summary
-from apps.evaluation.faultbench.runner import CONFIGURATIONS, Bench, Outcome, as_rows, prepare, run_bench
+from apps.evaluation.faultbench.runner import CONFIGURATIONS, Bench, Outcome, Prepared, as_rows, prepare, run_bench
 from apps.evaluation.reports import save
 
 SAMPLES = Path(__file__).resolve().parents[2] / "imagery" / "samples"
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most N faults on a case, spread over the list")
     parser.add_argument("--unseen", action="store_true", help="only the faults that nothing was mended or fitted with")
     parser.add_argument("--leave-out", action="store_true", help="also fit the verifier without each family and task, and score")
+    parser.add_argument("--samples", default="", metavar="FILE", help="only write samples to fit the verifier on")
     parser.add_argument("--plugin", action="append", default=[], metavar="MODULE", help="import a module that registers faults")
     parser.add_argument("--rows", default="", metavar="FILE", help="write every run as a line of JSON")
     parser.add_argument("--list", action="store_true", help="name cases and faults, run nothing")
@@ -54,7 +55,7 @@ def _words(text: str) -> list[str]:
 
 def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list[str]]:
     """Cases, faults and configurations asked for. UserError for a name that is not known."""
-    for name in options.get("plugin") or ():
+    for name in ("apps.evaluation.faultbench.held_out", *(options.get("plugin") or ())):
         try:
             importlib.import_module(name)
         except ImportError as error:
@@ -77,6 +78,8 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
     faults = [f for f in every if not wanted or f.name in wanted or f.family in wanted]
     if options.get("unseen"):
         faults = [f for f in faults if "unseen" in f.tags]
+    elif not wanted:  # kinds held out are asked for by name or together, and never mixed with those that were mended for
+        faults = [f for f in faults if "unseen" not in f.tags]
     prefixes = _words(options.get("cases") or "")
     cases = [c for c in bench_cases() if not prefixes or any(c.name.startswith(p) for p in prefixes)]
     if not cases:
@@ -122,6 +125,8 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
                     "Set RSURE_SHARED to the folder with the shared data.",
                 )
             prepared = prepare(bench)
+            if options.get("samples"):
+                return _write_samples(prepared, faults, options, out, err)
             rows = held.enter_context(Path(options["rows"]).open("w")) if options.get("rows") else None
 
             def keep(outcome: Outcome) -> None:
@@ -157,6 +162,15 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
     else:
         _print_report(report, out)
         out.write(f"\nKept as {path.name}; the page Evaluation shows it.\n")
+    return 0
+
+
+def _write_samples(prepared: Prepared, faults: Sequence[Fault], options: dict[str, Any], out: TextIO, err: TextIO) -> int:
+    from apps.evaluation.faultbench.calibrate import collect, weighted
+
+    rows = weighted(collect(prepared, faults, limit=options.get("limit"), err=err))
+    Path(options["samples"]).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out.write(f"{len(rows)} samples written; ./rsure manage verifier fit --samples FILE --version NAME fits them.\n")
     return 0
 
 
