@@ -34,8 +34,10 @@ from apps.tools.execute.types import (
 from apps.tools.region import RegionMask
 from apps.tools.sentences import validation_sentence
 
-# Layers up to this many pixels are kept whole; larger ones as every 2nd, 4th, … pixel, and the log says so.
+# Rasters up to this many pixels (over all layers) are kept whole; larger ones as every 2nd, 4th, … pixel, and the log says so.
 LAYER_LIMIT_PX = 12_000_000
+# A mask is counted and measured again by others: it is kept whole up to this many pixels, or not at all.
+MASK_LIMIT_PX = 100_000_000
 # At most this many layers are kept of one observation (a long series has its table).
 MAX_LAYERS = 12
 
@@ -287,8 +289,11 @@ def _layer_targets(program: Program, ctx: ToolContext) -> list[tuple[str, Target
     out: list[tuple[str, Target]] = []
     for n in wanted:
         kind = program.type_of(n)
-        pixels = LayerPixels(kind.grid, limit_px=limit, is_mask=kind.kind == "mask")
-        out.append((n, ((n,), pixels)))
+        is_mask = kind.kind == "mask"
+        if is_mask and kind.grid.width * kind.grid.height > MASK_LIMIT_PX:
+            ctx.log("info", f"The mask {n} has more than {MASK_LIMIT_PX / 1e6:.0f} million pixels and is not kept as a layer.")
+            continue
+        out.append((n, ((n,), LayerPixels(kind.grid, limit_px=MASK_LIMIT_PX if is_mask else limit, is_mask=is_mask))))
     return out
 
 
