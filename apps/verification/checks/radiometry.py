@@ -109,7 +109,7 @@ def values_in_range(case: Case) -> Finding:
     told = case.evidence("intermediate", "nodes")
     used = set(case.upstream(case.output))
     for k, record in enumerate(told if isinstance(told, list) else ()):
-        if not isinstance(record, dict) or record.get("id") not in used:
+        if not isinstance(record, dict) or str(record.get("id")) not in used:
             continue
         n, out = number_of(record.get("n_valid")), number_of(record.get("n_out_of_range"))
         if n and out is not None and (worst is None or out / n > worst[0]):
