@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -19,15 +20,23 @@ def _short(text: str) -> str:
 ShortText = Annotated[str, AfterValidator(_short)]
 
 
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+# A number, or None for what is none: NaN and infinity are no facts, and no JSON.
+Finite = Annotated[float | None, AfterValidator(_finite)]
+
+
 class BandFacts(BaseModel):
     """One band as the file declares it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     description: ShortText = ""
     color: str = Field(default="", description="colour interpretation: red, green, blue, gray, alpha, palette, …")
-    nodata: float | None = None
-    scale: float = 1.0
-    offset: float = 0.0
+    nodata: Finite = Field(default=None, description="None for NaN or infinity too: what is not finite is never valid")
+    scale: float = Field(default=1.0, allow_inf_nan=False)
+    offset: float = Field(default=0.0, allow_inf_nan=False)
     unit: ShortText = ""
     valid_range: tuple[float, float] | None = None
 
@@ -109,13 +118,13 @@ class BandStatistics(BaseModel):
     index: int
     n_valid: int
     n_sampled: int = 0
-    low: float | None = None
-    high: float | None = None
-    mean: float | None = None
-    std: float | None = None
-    p2: float | None = None
-    median: float | None = None
-    p98: float | None = None
+    low: Finite = None
+    high: Finite = None
+    mean: Finite = None
+    std: Finite = None
+    p2: Finite = None
+    median: Finite = None
+    p98: Finite = None
     histogram: Histogram | None = None
 
 

@@ -64,7 +64,12 @@ def open_upload(path: Path, name: str) -> tuple[Any, Format]:
 
 
 def read_facts(dataset: Any, kind: Format, n_bytes: int) -> RasterFacts:
-    """The header of an open dataset, texts cut to a bearable length."""
+    """The header of an open dataset, texts cut to a bearable length. UserError UNREADABLE for numbers that are none."""
+    if not np.isfinite([*dataset.scales, *dataset.offsets, *tuple(dataset.transform)[:6]]).all():
+        raise UserError(
+            "UNREADABLE", "The file's header is broken.", "Its scale, offset or place is not a number.",
+            "Write them anew, or export the file again from where it came.", status=415,
+        )  # fmt: skip
     bands = tuple(
         BandFacts(
             description=dataset.descriptions[i] or "",

@@ -79,7 +79,7 @@ def main() -> int:
     limit()
     folder = Path(sys.argv[1])
     result = run(folder)
-    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "result.json").write_text(json.dumps(result, allow_nan=False))
     return 0
 
 

@@ -29,8 +29,10 @@ from apps.tools.region import RegionMask
 from apps.tools.sentences import without_paths
 
 # Bytes of planes that all windows in flight may hold together.
-MEMORY_BYTES = 192 << 20
-MAX_WINDOW_PX = 1024
+MEMORY_BYTES = 96 << 20
+# Windows of two blocks of our COGs a side at most, one where the planes are many: what is read together is inflated once, and
+# a window's planes stay in the cache of the processor.
+MAX_WINDOW_PX = 512
 
 
 @dataclass(slots=True)
@@ -152,10 +154,10 @@ class Engine:
     def windows(self, grid: Grid, n_planes: int) -> Iterator[Window]:
         """Windows of whole cells over the part of the grid that the region touches."""
         size = self._window_px or MAX_WINDOW_PX
-        # a window in flight holds float64 and bool of every plane, and the bands that were read
-        budget = MEMORY_BYTES / (2 * self._threads * 12 * max(1, n_planes))
-        if self._window_px is None:
-            size = min(size, max(CELL, int(math.sqrt(budget)) // CELL * CELL))
+        # a window at work holds float64 and bool of every plane, and the bands that were read
+        budget = MEMORY_BYTES / (self._threads * 12 * max(1, n_planes))
+        while self._window_px is None and size > CELL and size * size > budget:
+            size //= 2
         size = max(CELL, size // CELL * CELL)
         region = self.region(grid)
         for r in range(0, grid.height, size):
@@ -217,8 +219,9 @@ class Engine:
                     above.append(u)
         watched = [n for n in self.program.order if n in above and not self.figures[n].done and (n in stats or targets)
                    and self._same_pass(n, names)]
+        # bands of scenes on other grids too: a resampling reads them in the same pass
         bands: dict[str, set[int]] = {}
-        for n in above:
+        for n in dict.fromkeys(u for n in names for u in self.program.upstream(n) if u in self._component):
             for scene_id, _, index in self.program.planned[n].bands:
                 bands.setdefault(scene_id, set()).add(index)
         ordered = {s: tuple(sorted(b)) for s, b in bands.items()}

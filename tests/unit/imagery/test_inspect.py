@@ -1,5 +1,6 @@
 """What is known of a file, and from where; what is not known is asked, never guessed."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -265,3 +266,22 @@ def test_a_missing_value_in_some_bands_empties_those_bands(tmp_path: Path, overl
     assert [b.nodata for b in real.info.bands] == [None, None]
     told = scene(tmp_path, planes, hints=SceneHints(fill="is_fill", fill_value=-9999), crs="EPSG:32633")
     assert [b.nodata for b in told.info.bands] == [-9999.0, -9999.0]
+
+
+def test_a_nodata_of_nan_is_told_in_finite_numbers(tmp_path: Path) -> None:
+    """NaN as declared nodata is common; what is kept of the scene stays JSON that a database takes."""
+    planes = np.random.default_rng(4).random((2, 30, 30)).astype("float32")
+    planes[:, :6] = np.nan
+    found = scene(tmp_path, planes, crs="EPSG:32633", nodata=float("nan"))
+    json.dumps(found.info.model_dump(mode="json"), allow_nan=False)
+    assert found.statistics is not None
+    assert [b.n_valid for b in found.statistics.bands] == [24 * 30] * 2
+    assert found.statistics.bands[0].mean == pytest.approx(planes[0, 6:].mean(dtype="float64"))
+
+
+def test_a_scale_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "file.tif", np.ones((1, 8, 8), "uint16"))
+    with rasterio.open(path, "r+") as dataset:
+        dataset.scales = (float("nan"),)
+    with pytest.raises(UserError, match="header is broken"):
+        inspect_file(path, "t.tif")

@@ -201,6 +201,23 @@ def test_different_grids_are_not_subtracted_unasked() -> None:
     assert o.evidence.intermediate["valid_px"] == 120
 
 
+def test_all_bands_of_a_resampled_scene_are_read() -> None:
+    """An index of two bands on another grid: the plane that is resampled rests on both."""
+    one = scene(STORED, ["red", "nir"], scene_id="a")
+    two = scene(STORED, ["red", "nir"], scene_id="b", origin=(600005.0, 5600000.0))
+    nodes = [("sa", "asset.scene", (), {"scene": "a"}), ("sb", "asset.scene", (), {"scene": "b"}),
+             ("na", "raster.product.index", ["sa"], {"index": "ndvi"}), ("nb", "raster.product.index", ["sb"], {"index": "ndvi"}),
+             ("d", "raster.product.difference", ["na", "nb"], {"resample": "bilinear"}),
+             ("out", "raster.summarize.statistic", ["d"], {})]
+    o = Bench(one, two).execute(nodes)
+    assert o.status.state == "ok", o.status.reason
+    red, nir = STORED.astype(float)
+    ndvi = (nir - red) / (nir + red)
+    # the second grid lies half a pixel to the east: on the first one's centres it is the mean of a pixel and its left one
+    left = np.concatenate([ndvi[:, :1], ndvi[:, :-1]], axis=1)
+    assert o.result.value == pytest.approx(float(((left + ndvi) / 2 - ndvi).mean()))
+
+
 def test_every_index_names_its_roles_range_and_reference() -> None:
     for index in INDICES.values():
         assert index.roles and index.reference and index.range.low < index.range.high
