@@ -23,7 +23,10 @@ from apps.imagery.selectors import scene_paths
 from apps.prior.selectors import DatabasePrior
 from apps.runs.models import Run
 from apps.runs.recorder import DatabaseRecorder
+from apps.runs.verifiers import calibrated_weights, record_model
+from apps.verification.backends import CalibratedVerifier
 from apps.verification.judge import CalibratedJudge
+from apps.verification.records.verifier import RecordVerifier
 
 # Modes of perceive that load a vision model; a run that needs one goes to the vision queue.
 VISION_MODES = frozenset({"objects", "scene"})
@@ -119,7 +122,13 @@ def judge_for(
 ) -> CalibratedJudge:
     """The judge of one question's observations. It opens the pixels itself and never shares a reader with a tool."""
     scenes = {s.scene_id: s for s in question.scenes}
-    return CalibratedJudge(prior, store, reader=lambda scene_id: open_scene(scenes[scene_id]))
+    return CalibratedJudge(
+        prior,
+        store,
+        reader=lambda scene_id: open_scene(scenes[scene_id]),
+        verifier=CalibratedVerifier(calibrated_weights()),
+        records=RecordVerifier(record_model),
+    )
 
 
 def planner() -> Planner:
@@ -150,7 +159,17 @@ def plan_preview(
 
 def judge_for_files() -> CalibratedJudge:
     """The judge for observations of other agents: layers where the artifact store has them, no source pixels."""
-    return CalibratedJudge(prior_source(), layers())
+    return CalibratedJudge(
+        prior_source(),
+        layers(),
+        verifier=CalibratedVerifier(calibrated_weights()),
+        records=RecordVerifier(record_model),
+    )
+
+
+def judge_for_records(records: RecordVerifier | None = None, prior: PriorSource | None = None) -> CalibratedJudge:
+    """The judge for recorded calls of other agents, which have no layers and no pixels."""
+    return CalibratedJudge(prior, records=records)
 
 
 def queue_for(run_id: Any) -> str:

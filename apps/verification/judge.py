@@ -25,6 +25,7 @@ from apps.verification.backends import CalibratedVerifier, Opinion, Subject, Ver
 from apps.verification.checks import Case, Limits, run_checks
 from apps.verification.features import features_of
 from apps.verification.policy import Policy
+from apps.verification.records.verifier import RecordOpinion, RecordVerifier, is_bare_record
 from apps.verification.requests import requests_for_missing
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,8 @@ class CalibratedJudge:
     """The default judge. ``layers`` and ``reader`` are read-only doors to result layers and source pixels; without them the
     checks that need them do not apply. ``verifier=None`` with ``is_verified=False`` judges by rules alone (unverified).
 
-    ``reader`` opens a scene of the question by id (KeyError for others).
+    ``reader`` opens a scene of the question by id (KeyError for others). ``records`` reads observations that bring no process
+    evidence at all, as other agents record them: what the record proves wrong is rejected, the rest is asked for its evidence.
     """
 
     def __init__(
@@ -51,10 +53,12 @@ class CalibratedJudge:
         verifier: Verifier | None = None,
         limits: Limits | None = None,
         has_verifier: bool = True,
+        records: RecordVerifier | None = None,
     ):
         self.prior_source, self.layers, self.reader = prior_source, layers, reader
         self.policy, self.limits = policy or Policy(), limits or Limits()
         self.verifier: Verifier | None = (verifier or CalibratedVerifier()) if has_verifier else None
+        self.records = records or (RecordVerifier() if has_verifier else None)
 
     # --- the port -----------------------------------------------------------------------------------------------------------
     def judge(
@@ -74,6 +78,8 @@ class CalibratedJudge:
         )
         try:
             checks, decision = self._judge(case, requests_made)
+            if self.records is not None and decision.stage != "status" and is_bare_record(observation):
+                decision = self._on_record(case, decision, self.records)
         except Exception as error:
             logger.exception("the judge failed on observation %s", observation.id)
             checks, decision = (), self._unverified(f"Verification itself failed ({type(error).__name__}).", None)
@@ -168,6 +174,25 @@ class CalibratedJudge:
             features=features,
             contributions=dict(opinion.contributions),
         )
+
+    def _on_record(self, case: Case, decision: Decision, records: RecordVerifier) -> Decision:
+        """What a record without evidence says of itself: it may turn a request into a rejection, never into an acceptance."""
+        try:
+            opinion: RecordOpinion = records.opinion(case.observation, case.question, (*case.history, *case.rejected))
+        except Exception:
+            logger.exception("the record of observation %s could not be read", case.observation.id)
+            return decision
+        p = 1 - opinion.p_wrong
+        seen: dict[str, Any] = {
+            "p_correct": p,
+            "verifier": records.name,
+            "features": opinion.signs,
+            "contributions": opinion.contributions,
+            "reasons": (*opinion.reasons, *decision.reasons)[:20],
+        }
+        if decision.decision == "request_evidence" and (opinion.faults or p <= self.policy.reject_at):
+            seen |= {"decision": "reject", "stage": "rules" if opinion.faults else "verifier", "requested": ()}
+        return decision.model_copy(update=seen)
 
     def _opinion(self, subject: Subject) -> Opinion:
         """The verifier's opinion, in time and inside its schema; VerifierError otherwise."""
