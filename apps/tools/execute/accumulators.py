@@ -29,9 +29,14 @@ def cells(sample: Sample) -> Iterator[tuple[slice, slice]]:
 
 
 def valid_values(sample: Sample, at: tuple[slice, slice]) -> NDArray[np.float64]:
-    """The valid values of a cell in row order; no selection where all are valid."""
+    """The valid values of a cell in row order; the cell itself, (rows, columns), where all are valid."""
     data, valid = sample.data[at], sample.valid[at]
-    return data.ravel() if valid.all() else data[valid]
+    return data if valid.all() else data[valid]
+
+
+def _total(values: NDArray[np.float64]) -> float:
+    """Their sum in an order that hangs on the cell alone, whichever window the values are a view of: by rows, then the rows."""
+    return float(values.sum(axis=-1).sum()) if values.ndim == 2 else float(values.sum())
 
 
 class Moments:
@@ -54,15 +59,15 @@ class Moments:
             n = values.size
             if not n:
                 continue
-            total = float(values.sum())
+            total = _total(values)
             mean = total / n
             m2 = m3 = m4 = 0.0
             if self.order > 1:
                 d = values - mean
                 square = d * d
-                m2 = float(square.sum())
+                m2 = _total(square)
                 if self.order > 2:
-                    m3, m4 = float((square * d).sum()), float((square * square).sum())
+                    m3, m4 = _total(square * d), _total(square * square)
             out.append((n, total, mean, m2, m3, m4, float(values.min()), float(values.max())))
         return out
 

@@ -22,6 +22,8 @@ from apps.tools.execute.types import Plane
 
 MAX_LENGTH = 500
 MAX_DEPTH = 30
+# Values evaluated at once: the steps of a formula stay in the processor's cache.
+_STRIP_VALUES = 1 << 15
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "abs": (1, np.abs), "sqrt": (1, np.sqrt), "exp": (1, np.exp), "log": (1, np.log), "log10": (1, np.log10),
     "sin": (1, np.sin), "cos": (1, np.cos), "tan": (1, np.tan), "asin": (1, np.arcsin), "acos": (1, np.arccos),
@@ -49,19 +51,23 @@ class Formula:
             v = planes[name].valid
             valid = v if valid is None else valid & v
         assert valid is not None
+        data, finite = np.empty(valid.shape), np.empty(valid.shape, dtype=bool)
+        rows = max(1, _STRIP_VALUES // max(1, valid.shape[1]))
         with np.errstate(all="ignore"):
-            data = np.asarray(_value(self.tree, planes), dtype=np.float64)
-        if data.shape != valid.shape:
-            data = np.broadcast_to(data, valid.shape)
-        return Plane(data, valid & np.isfinite(data))
+            for top in range(0, valid.shape[0], rows):
+                at = slice(top, top + rows)
+                data[at] = _value(self.tree, {name: planes[name].data[at] for name in self.names})
+                np.isfinite(data[at], out=finite[at])
+        finite &= valid
+        return Plane(data, finite)
 
 
-def _value(tree: Any, planes: Mapping[str, Plane]) -> Any:
+def _value(tree: Any, planes: Mapping[str, NDArray[Any]]) -> Any:
     head = tree[0]
     if head == "number":
         return tree[1]
     if head == "name":
-        return planes[tree[1]].data
+        return planes[tree[1]]
     if head == "neg":
         return -_value(tree[1], planes)
     if head == "call":

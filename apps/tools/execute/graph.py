@@ -166,10 +166,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
     engine = Engine(program, reader=ctx.reader, progress=ctx.progress, is_cancelled=ctx.is_cancelled,
                     region=lambda grid: RegionMask.of(region, region_crs, grid, names.get(grid, "the scene")),
                     window_px=_int(ctx.options.get("window_px")), threads=_int(ctx.options.get("threads")))
-    # every grid's region is looked at before any pixel is read
-    for grid in names:
-        if region is not None:
-            engine.region(grid)
+    _place_region(engine, names, region, ctx)
     run = _Run()
     layers = _layer_targets(program, ctx)
     try:
@@ -201,6 +198,20 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         configuration=configuration_of(arguments), result=result, evidence=evidence, inputs=_inputs(program, used),
         arguments_passed=_arguments_passed(program, arguments, region, region_crs),
         state="partial" if failed else "ok", reason=reason[:2000])
+
+
+def _place_region(engine: Engine, names: Mapping[Grid, str], region: Mapping[str, Any] | None, ctx: ToolContext) -> None:
+    """Lays the region on every scene before any pixel is read. Refused where it touches none; a scene beside it is told, and
+    what needs it fails later."""
+    beside: list[ModelError] = []
+    for grid in names if region is not None else ():
+        try:
+            engine.region(grid)
+        except ModelError as error:
+            beside.append(error)
+            ctx.log("warning", str(error))
+    if beside and len(beside) == len(names):
+        raise beside[0]
 
 
 def _int(value: Any) -> int | None:
@@ -250,6 +261,9 @@ def _compute(program: Program, engine: Engine, run: _Run, order: list[str], laye
     if n_reduced == 0 and engine.failed:
         name, why = next(iter(engine.failed.items()))
         raise ModelError(f"Node {name} could not be read: {why}")
+    if planned[program.output].evaluate is not None and engine.figures[program.output].moments.n == 0:
+        raise ModelError(f"Node {program.output} has no valid pixel, so there is no {program.type_of(program.output).quantity}.",
+                         needs={"valid_px": True})
 
 
 def _forgives(program: Program, node: str) -> bool:

@@ -33,6 +33,7 @@ MEMORY_BYTES = 96 << 20
 # Windows of two blocks of our COGs a side at most, one where the planes are many: what is read together is inflated once, and
 # a window's planes stay in the cache of the processor.
 MAX_WINDOW_PX = 512
+_KEPT_BLOCK = 24 << 20
 
 
 @dataclass(slots=True)
@@ -73,6 +74,13 @@ class NodeFigures:
     n_out_of_range: int = 0
     n_region: int = 0
     done: bool = False
+
+
+def _keep_freed_memory() -> None:
+    """Lets the allocator reuse a window's planes for the next window. glibc hands blocks above 128 kB back to the system at once,
+    and learns from the largest block that was freed which sizes to keep; page faults took a third of a pass before."""
+    block = np.empty(_KEPT_BLOCK, dtype=np.uint8)
+    del block
 
 
 class _WindowReads:
@@ -293,6 +301,7 @@ class Engine:
     def _walk(self, windows: Sequence[Window], work: Callable[[Window], Any], targets: Sequence[Target], message: str) -> None:
         waiting: deque[Future[Any]] = deque()
         done = 0
+        _keep_freed_memory()
         with ThreadPoolExecutor(self._threads, thread_name_prefix="raster") as pool:
             try:
                 for window in windows:

@@ -181,6 +181,22 @@ def test_a_series_forgives_a_date_that_cannot_be_read_and_is_partial() -> None:
     assert o.evidence.validity["node_status"]["nb"] == "failed"
 
 
+def test_a_series_goes_on_without_a_date_beside_the_region() -> None:
+    one = scene(STORED, ["red", "nir"], scene_id="a", date="2020-01-01")
+    two = scene(STORED, ["red", "nir"], scene_id="b", date="2020-02-01", origin=(700000.0, 5600000.0))
+    grid = one[0].grid
+    ring = [list(map(float, grid.lonlat(*grid.xy(c, r)))) for c, r in ((1, 1), (8, 1), (8, 9), (1, 9), (1, 1))]
+    nodes = [("sa", "asset.scene", (), {"scene": "a"}), ("sb", "asset.scene", (), {"scene": "b"}),
+             ("na", "raster.product.index", ["sa"], {"index": "ndvi"}), ("nb", "raster.product.index", ["sb"], {"index": "ndvi"}),
+             ("out", "raster.summarize.series", ["na", "nb"], {})]
+    o = Bench(one, two).execute(nodes, region={"type": "Polygon", "coordinates": [ring]})
+    assert o.status.state == "partial" and [i["date"] for i in o.result.items] == ["2020-01-01"]
+    assert any("does not touch b.tif" in line.message for line in o.status.log)
+    o = Bench(one, two).execute([*nodes[:4], ("d", "raster.product.difference", ["na", "nb"], {"resample": "nearest"})],
+                                region={"type": "Polygon", "coordinates": [ring]})
+    assert o.status.state == "failed"
+
+
 def test_series_needs_dates() -> None:
     o = _bench().execute([*NDVI, ("out", "raster.summarize.series", ["ndvi"], {})])
     assert o.status.needs == {"dates": ["s"], "code": "NEEDS_DATES"}
