@@ -66,7 +66,7 @@ LANDSAT8 = Profile(
     },
     exclusive=frozenset({"BQA"}),
     tag_words=("landsat_8", "landsat 8", "landsat8", "landsat_9", "landsat 9", "landsat9", "oli_tirs"),
-    name_pattern=r"(?:^|[^a-z0-9])(?:lc0?[89]|landsat.?[89]|l8[_-]|l9[_-])",
+    name_pattern=r"(?:^|[^a-z0-9])(?:lc0?[89]|landsat.?[89]|l[89](?![a-z0-9]))",
     aliases={"QA_PIXEL": "BQA", "QA": "BQA", "ST_B10": "B10"},
 )  # fmt: skip
 PROFILES = (SENTINEL2, LANDSAT7, LANDSAT5, LANDSAT8)

@@ -514,6 +514,21 @@ def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, 
     return scene
 
 
+def scenes_of_band_files(*, project: Project, scenes: Sequence[Scene]) -> list[Scene]:
+    """One stacked scene where every file holds one band of another known role, all on one grid, of one type and of no two
+    dates; else the scenes as they are."""
+    infos = [s.scene_info for s in scenes]
+    roles = [i.bands[0].role for i in infos if len(i.bands) == 1]
+    is_one = (
+        len(infos) > 1
+        and len(set(roles)) == len(infos)
+        and "unknown" not in roles
+        and len({(i.grid, i.dtype) for i in infos}) == 1
+        and len({i.acquired_at for i in infos}) == 1
+    )
+    return [scene_stack(project=project, scenes=scenes)] if is_one else list(scenes)
+
+
 # --- regions
 
 

@@ -321,6 +321,21 @@ class _Builder:
                     "BAD_ARGUMENT",
                     {"form": ["unit"]},
                 )
+            if self.measured() == "statistic" and not self._is_unit_of_quantity(f.unit):
+                title = self.words.title(f.quantity)
+                raise _RefusalError(
+                    f"{title[:1].upper()}{title[1:]} is not given in {f.unit!r} here; ask for it in its own unit.",
+                    "BAD_ARGUMENT",
+                    {"form": ["unit"]},
+                )
+
+    def _is_unit_of_quantity(self, unit: str) -> bool:
+        """Whether a statistic may be asked for in ``unit``: rates for trends, metres for elevation, degrees for temperatures."""
+        if self.form.what == "trend":
+            return dimension(unit) in ("rate", "number")
+        if (self.form.quantity, unit) == ("elevation", "m"):
+            return True
+        return unit == "1" or dimension(unit) not in ("area", "length", "number")
 
     # --- scenes ------------------------------------------------------------------------------------------------------------
     def _capable(self) -> list[SceneInfo]:

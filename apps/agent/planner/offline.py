@@ -707,7 +707,9 @@ def _form(
         out["of"] = "share"
     if what in ("statistic", "area", "share", "count"):
         out.pop("of", None)
-    if what in ("statistic", "count", "exists") and not (what == "exists" and dimension(out["unit"]) == "area"):
+    # a statistic has the unit of its quantity: another one in the words is refused, one of the choices is theirs
+    is_dropped = what in ("count", "exists") or (what == "statistic" and bool(question.choices))
+    if is_dropped and not (what == "exists" and dimension(out["unit"]) == "area"):
         out["unit"] = ""
     return Form.model_validate(out)
 

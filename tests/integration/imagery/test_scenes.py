@@ -2,6 +2,7 @@
 
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,21 @@ def test_band_files_become_one_scene(project: Project, shared_data: Path) -> Non
                 np.testing.assert_array_equal(
                     whole.read([i + 1], physical=False).data, single.read([1], physical=False).data
                 )
+
+
+def test_band_files_of_one_scene_become_one_and_others_stay(project: Project, tmp_path: Path) -> None:
+    planes = np.random.default_rng(5).integers(200, 6000, (2, 40, 40)).astype("uint16")
+    for band, plane in zip(("B4", "B5"), planes, strict=True):
+        write(tmp_path / f"LC08_L1TP_{band}.tif", plane[None], crs="EPSG:32616")
+    files = [services.scene_ingest_now(project=project, path=tmp_path / f"LC08_L1TP_{b}.tif") for b in ("B4", "B5")]
+    (one,) = services.scenes_of_band_files(project=project, scenes=files)
+    assert [b.role for b in one.scene_info.bands] == ["red", "nir"]
+    assert one.statistics["bands"][1]["mean"] == pytest.approx(planes[1].mean(dtype="float64"))
+    twice = [files[0], files[0]]
+    assert services.scenes_of_band_files(project=project, scenes=twice) == twice
+    day = datetime(2020, 1, 1, tzinfo=UTC)
+    other = services.scene_ingest_now(project=project, path=tmp_path / "LC08_L1TP_B5.tif", acquired_at=day)
+    assert services.scenes_of_band_files(project=project, scenes=[files[0], other]) == [files[0], other]
 
 
 def test_files_that_do_not_fit_are_no_stack(project: Project, raw: Scene, tmp_path: Path) -> None:

@@ -350,6 +350,9 @@ def test_words_become_this_form_and_the_form_a_plan(which: str, text: str, expec
 
 # What the planner must not answer; where words are named, they must stand in the reason.
 REFUSED: list[tuple[str, str, str, str]] = [
+    ("one", "What is the mean NDVI in hectares?", "BAD_ARGUMENT", "NDVI is not given in 'ha'"),
+    ("one", "What is the standard deviation of NDVI in metres?", "BAD_ARGUMENT", "NDVI is not given in 'm'"),
+    ("one", "What is the mean NDVI in feet?", "BAD_ARGUMENT", "NDVI is not given in 'ft'"),
     ("s2", "What is NDVI?", "NO_ANSWER", "explain"),
     ("s2", "What is the mean NDVI of the forest?", "NO_ANSWER", "forest"),
     ("s2", "What is the mean NDVI of vegetation?", "NO_ANSWER", "one part"),

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from apps.accounts.models import Project
 from apps.accounts.services import project_create
 from apps.core.errors import UserError
-from apps.imagery.services import scene_ingest_now
+from apps.imagery.services import scene_ingest_now, scenes_of_band_files
 from apps.runs import present, selectors, services
 from apps.runs.arguments import (
     choices_from_text,
@@ -69,6 +69,7 @@ class Command(BaseCommand):
             scene_ingest_now(project=project, path=path, roles=roles or None, gsd_m=gsd_m, acquired_at=date)
             for path, date in zip(files, dates, strict=True)
         ]
+        scenes = scenes_of_band_files(project=project, scenes=scenes)
         run = services.run_start(
             user=None, project=project, text=options["question"], scenes=scenes, region=region, choices=choices, enqueue=False
         )
