@@ -59,6 +59,30 @@ MEASURE_CHECKS = frozenset(
 )
 
 
+# Checks that read the source's own pixels, and checks that read the result's layers: how far the verifier could look.
+PIXEL_CHECKS = frozenset(
+    {
+        "consistency.value_matches_source",
+        "consistency.mask_matches_source",
+        "consistency.raster_matches_source",
+        "consistency.series_matches_source",
+    }
+)
+LAYER_CHECKS = frozenset(
+    {
+        "consistency.area_recomputes",
+        "consistency.statistic_recomputes",
+        "consistency.share_recomputes",
+        "consistency.mask_count_on_record",
+        "consistency.valid_count_recomputes",
+        "consistency.count_equals_kept",
+        "consistency.pieces_recount",
+        "consistency.boolean_recomputes",
+        "consistency.distance_recomputes",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
     """``direction``: +1 where more of it speaks for the observation. ``phrase`` holds one ``{}`` for the value."""
@@ -72,6 +96,9 @@ class Feature:
 
 FEATURES: dict[str, Feature] = {
     "support": Feature(1, "independent recomputation, {} of 1"),
+    "sight": Feature(
+        1, "how far the verifier could look, {} (0 the record alone, 0.5 the result's layers, 1 the source's pixels)"
+    ),
     "look_agreement": Feature(1, "agreement with a second look at the pixels, {}"),
     "question_agreement": Feature(1, "share of question checks that pass, {}"),
     "evidence_share": Feature(1, "share of the required evidence that is there, {}"),
@@ -105,6 +132,7 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
     if obs.tool == "measure" and case.parents and good & MEASURE_CHECKS:
         worth.append(MEASURE_SUPPORT)
     out["support"] = max(worth, default=0.0)
+    out["sight"] = 1.0 if good & PIXEL_CHECKS else 0.5 if good & LAYER_CHECKS else 0.0
     asked = [c for c in checks if c.check in QUESTION_CHECKS and c.outcome in ("passed", "failed", "inconclusive")]
     if asked:
         out["question_agreement"] = sum(c.outcome == "passed" for c in asked) / len(asked)

@@ -22,6 +22,7 @@ from apps.verification.requests import propose_requests
 
 WEIGHTS = Path(__file__).resolve().parent.parent / "weights"
 DEFAULT = "calibrated-1"
+PRIOR = "prior_logit"
 
 
 class FeatureWeight(BaseModel):
@@ -44,6 +45,9 @@ class ModelWeights(BaseModel):
     intercept: float = 0.0
     features: dict[str, FeatureWeight]
     knots: tuple[tuple[float, float], ...] = ()
+    record_cap: float = Field(
+        default=1.0, ge=0, le=1, description="most that is given, before the prior, where neither layers nor pixels could be read"
+    )
     report: dict[str, JsonValue] = Field(default_factory=dict, description="fold-wise Brier, ECE, AUROC, confusion, sizes")
 
     def contributions(self, features: Mapping[str, float]) -> dict[str, float]:
@@ -55,13 +59,27 @@ class ModelWeights(BaseModel):
         }
 
     def probability(self, features: Mapping[str, float]) -> float:
-        """Probability in [0, 1] that an observation with these features is right."""
-        z = self.intercept + sum(self.contributions(features).values())
-        p = 1 / (1 + math.exp(-max(-30.0, min(30.0, z))))
+        """Probability in [0, 1] that an observation with these features is right.
+
+        Evidence first: its log-odds are calibrated and, where nothing but the record could be read, capped. The prior's log-odds
+        are added to that, so that it neither bends the calibration nor is silenced by the cap.
+        """
+        held = self.contributions(features)
+        beside = held.pop(PRIOR, 0.0)
+        p = _sigmoid(self.intercept + sum(held.values()))
         if self.knots:
             xs, ys = zip(*self.knots, strict=True)
             p = float(np.interp(p, xs, ys))
+        if features.get("sight") == 0.0:
+            p = min(p, self.record_cap)
+        if beside:
+            p = min(max(p, 1e-9), 1 - 1e-9)
+            p = _sigmoid(math.log(p / (1 - p)) + beside)
         return min(max(p, 0.0), 1.0)
+
+
+def _sigmoid(z: float) -> float:
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, z))))
 
 
 def read_weights(path: Path) -> ModelWeights:
@@ -131,10 +149,12 @@ def fit(
     note: str = "",
     steps: int = 400,
     towards: ModelWeights | None = None,
+    fixed: frozenset[str] = frozenset(),
 ) -> ModelWeights:
     """Weighted logistic regression with an L2 penalty ``ridge`` on standardised weights, each held to its direction's sign.
 
-    The penalty draws towards the weights of ``towards`` (0 without): features that the samples do not move keep those.
+    The penalty draws towards the weights of ``towards`` (0 without): features that the samples do not move keep those, and
+    ``fixed`` ones keep them whatever the samples say.
     Missing features stand at their center. Projected Newton steps with a diagonal bound on the curvature: deterministic.
     """
     names = [n for n in names if n in FEATURES]
@@ -157,6 +177,7 @@ def fit(
     sign = np.array([FEATURES[n].direction for n in names], dtype=float)
     held = towards.features if towards is not None else {}
     start = np.array([held[n].weight if n in held else 0.0 for n in names]) * spread
+    is_fixed = np.array([n in fixed for n in names], dtype=bool)
     w, b = start.copy(), 0.0
     bound = (
         0.25 * (weight[:, None] * np.abs(x)).T @ (np.abs(x).sum(axis=1, keepdims=True) + 1.0) if len(names) else np.zeros((0, 1))
@@ -168,6 +189,7 @@ def fit(
         residual = weight * (label - p)
         w = w + (x.T @ residual - ridge * (w - start)) / curvature
         w = np.where(w * sign < 0, 0.0, w)
+        w = np.where(is_fixed, start, w)
         b = b + float(residual.sum()) / curvature_b
     return ModelWeights(
         version=version,
