@@ -32,4 +32,6 @@ def runs_resume() -> int:
 
 @worker_ready.connect  # type: ignore[misc]
 def _resume_at_start(**_: Any) -> None:
+    """What a killed worker left: at once, and again when what it said last is old enough to tell that it is gone."""
     runs_resume.delay()
+    runs_resume.apply_async(countdown=services.ORPHAN_AFTER_S + 1)
