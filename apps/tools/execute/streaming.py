@@ -229,8 +229,8 @@ class Engine:
                    and self._same_pass(n, names)]
         # bands of scenes on other grids too: a resampling reads them in the same pass
         bands: dict[str, set[int]] = {}
-        for n in dict.fromkeys(u for n in names for u in self.program.upstream(n) if u in self._component):
-            for scene_id, _, index in self.program.planned[n].bands:
+        for u in dict.fromkeys(u for n in names for u in self.program.upstream(n) if u in self._component):
+            for scene_id, _, index in self.program.planned[u].bands:
                 bands.setdefault(scene_id, set()).add(index)
         ordered = {s: tuple(sorted(b)) for s, b in bands.items()}
         windows = list(self.windows(grid, len(above) + sum(len(b) for b in ordered.values())))
