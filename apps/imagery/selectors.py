@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,12 @@ def scene_paths(scene_ids: Sequence[str]) -> dict[str, Path]:
     """Local files of the scenes' COGs by id, for runs; scenes that are gone or have no pixels are left out."""
     rows = Scene.objects.filter(pk__in=scene_ids, cog__isnull=False).values_list("pk", "cog_id")
     return {str(key): blob_path(cog) for key, cog in rows}
+
+
+def scene_infos(scene_ids: Sequence[str]) -> dict[str, SceneInfo]:
+    """Infos of ready scenes by id, for commands on this machine; ids that are none or unknown are left out."""
+    keys = [i for i in scene_ids if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", i)]
+    return {str(s.pk): s.scene_info for s in Scene.objects.filter(pk__in=keys, status=Scene.READY, cog__isnull=False)}
 
 
 def upload_get_for_user(user: Any, upload_id: UUID | str) -> Upload:

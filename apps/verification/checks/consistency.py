@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,14 @@ def interval_holds_value(case: Case) -> Finding:
     return passed("The interval holds the value.", measured=case.value, expected=[low, high], at=("/result/interval",))
 
 
+def is_one_figure(one: float, other: float) -> bool:
+    """Whether two numbers are one, but for rounding to the digits that either of them shows."""
+    if abs(one - other) <= 1e-6 * max(abs(one), abs(other)):
+        return True
+    shown = [-int(Decimal(repr(float(v))).as_tuple().exponent) for v in (one, other)]
+    return any(abs(one - other) <= 0.5000001 * 10.0**-digits for digits in shown)
+
+
 @check(
     "nodes_agree_with_result",
     catches=("stale artifact", "rounded to zero"),
@@ -256,7 +265,7 @@ def nodes_agree_with_result(case: Case) -> Finding:
         a, b = to_si(node_value, unit), to_si(case.value, case.observation.result.unit)
         same = a is not None and b is not None and case.is_same(a, b)
     else:
-        same = case.is_same(node_value, case.value)
+        same = case.is_same(node_value, case.value) and is_one_figure(node_value, case.value)
     at = ("/result/value", "/evidence/intermediate/nodes")
     if not same:
         return failed("The result is not what its last node gave.", measured=case.value, expected=node_value, at=at)

@@ -15,6 +15,7 @@ from apps.core.evidence.plan import Question
 from apps.core.geo.grid import Grid
 from apps.verification.checks import CHECKS, Case, run_checks
 from apps.verification.checks.catalogue import Check
+from apps.verification.checks.consistency import is_one_figure
 from apps.verification.checks.document import render
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
@@ -518,3 +519,12 @@ def test_an_extreme_far_beyond_the_index_range_blocks(statistic: str, value: flo
     made = made.but({f"/arguments/nodes/{at}/params/statistic": statistic, "/result/value": value})
     results, _ = run_checks(made.case(), ["radiometry.index_in_range"])
     assert (results[0].outcome, results[0].severity) == ("failed", severity)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [(0.530293, 0.530293, True), (0.530293, 0.53, True), (302.35, 302.65, False), (0.5303, 0.5308, False), (300.0, 300.2, False),
+     (0.0, 0.0, True), (1e300, 1e300, True)],
+)  # fmt: skip
+def test_two_figures_are_one_but_for_rounding(one: float, other: float, same: bool) -> None:
+    assert is_one_figure(one, other) is same
