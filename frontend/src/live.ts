@@ -13,6 +13,8 @@
 import { morph } from "./morph";
 
 export const POLL_MS = 3000;
+/** Even with a socket the page looks now and then: a hint may be lost on its way, the record is not. */
+export const GLANCE_MS = 20_000;
 const RETRY_MS = [500, 1000, 2000, 5000, 10000];
 const OPEN_TIMEOUT_MS = 4000;
 
@@ -22,6 +24,7 @@ interface Channel {
   isOpen: boolean;
   attempts: number;
   poll: number;
+  glance: number;
   retry: number;
 }
 
@@ -181,13 +184,17 @@ export function sync(): void {
     if (wanted.has(url)) continue;
     channels.delete(url);
     stopPolling(channel);
+    window.clearInterval(channel.glance);
     window.clearTimeout(channel.retry);
     channel.socket?.close();
   }
   for (const url of wanted) {
     if (channels.has(url)) continue;
-    const channel: Channel = { url, socket: null, isOpen: false, attempts: 0, poll: 0, retry: 0 };
+    const channel: Channel = { url, socket: null, isOpen: false, attempts: 0, poll: 0, glance: 0, retry: 0 };
     channels.set(url, channel);
+    channel.glance = window.setInterval(() => {
+      if (channel.isOpen && document.visibilityState === "visible") onHint(url, null);
+    }, GLANCE_MS);
     connect(channel);
   }
   if (channels.size === 0) overall();

@@ -93,6 +93,7 @@ export class MapIsland {
     const isMoved = JSON.stringify(before.bounds) !== JSON.stringify(this.config.bounds);
     if (isMoved) this.fit();
     this.drawing.setField(this.config.draw ?? null);
+    this.pressed();
   }
 
   remove(): void {
@@ -278,8 +279,18 @@ export class MapIsland {
       masks: isOn(["mask", "unseen"]),
       boxes: isOn(["boxes", "candidates"]),
     };
+    const has = (styles: string[]): boolean => this.config.layers.some((layer) => hasStyle(layer, styles));
+    // a button that could do nothing here is not shown
+    const usable: Record<string, boolean> = {
+      swipe: this.swipe !== null,
+      masks: has(["mask", "unseen"]),
+      boxes: has(["boxes", "candidates"]),
+    };
     for (const [name, value] of Object.entries(states)) {
-      this.element.querySelector(`[data-map=${name}]`)?.setAttribute("aria-pressed", String(value));
+      const button = this.element.querySelector<HTMLElement>(`[data-map=${name}]`);
+      if (!button) continue;
+      button.setAttribute("aria-pressed", String(value));
+      button.hidden = usable[name] === false;
     }
   }
 
