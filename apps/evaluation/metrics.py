@@ -6,6 +6,7 @@ None, never 0.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,20 +64,32 @@ def brier(p: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def reliability(p: ArrayLike, y: ArrayLike, bins: int = 10) -> list[dict[str, float]]:
-    """Mean prediction, frequency and size of each bin of equal width that holds something."""
+    """Mean prediction ``mean_p``, frequency ``y`` and size of each bin of equal width that holds something."""
     a, b = np.asarray(p, float), np.asarray(y, float)
     at = np.minimum((a * bins).astype(int), bins - 1)
     return [
-        {"from": k / bins, "predicted": float(a[at == k].mean()), "observed": float(b[at == k].mean()), "n": int((at == k).sum())}
+        {"from": k / bins, "to": (k + 1) / bins, "mean_p": float(a[at == k].mean()), "y": float(b[at == k].mean()),
+         "n": int((at == k).sum())}
         for k in range(bins)
         if (at == k).any()
-    ]
+    ]  # fmt: skip
 
 
 def ece(p: ArrayLike, y: ArrayLike, bins: int = 10) -> float | None:
     """Expected calibration error over bins of equal width (Naeini et al. 2015)."""
     n = np.asarray(p).size
-    return sum(abs(b["predicted"] - b["observed"]) * b["n"] for b in reliability(p, y, bins)) / n if n else None
+    return sum(abs(b["mean_p"] - b["y"]) * b["n"] for b in reliability(p, y, bins)) / n if n else None
+
+
+def ece_by_task(p: ArrayLike, y: ArrayLike, tasks: Sequence[str], bins: int = 10) -> float | None:
+    """Expected calibration error with every task weighing the same, however often it was run."""
+    a, b = np.asarray(p, float), np.asarray(y, float)
+    if not a.size:
+        return None
+    repeats = Counter(tasks)
+    weight = np.array([1 / repeats[t] for t in tasks]) / len(repeats)
+    at = np.minimum((a * bins).astype(int), bins - 1)
+    return float(sum(abs((weight * (a - b))[at == k].sum()) for k in range(bins)))
 
 
 def auroc(p: ArrayLike, y: ArrayLike) -> float | None:
@@ -132,10 +145,10 @@ def rounded(value: float | None, digits: int = 4) -> float | None:
     return None if value is None else round(float(value), digits)
 
 
-def with_interval(statistic: Callable[[NDArray[np.intp]], float | None], tasks: Sequence[str]) -> dict[str, Any]:
-    """The statistic over everything and its interval by task."""
+def with_interval(name: str, statistic: Callable[[NDArray[np.intp]], float | None], tasks: Sequence[str]) -> dict[str, Any]:
+    """``name``: the statistic over everything; ``name_interval``: its 95 % interval by task."""
     found = interval_by_task(statistic, tasks)
     return {
-        "value": rounded(statistic(np.arange(len(tasks)))) if len(tasks) else None,
-        "interval_95": None if found is None else [rounded(v) for v in found],
+        name: rounded(statistic(np.arange(len(tasks)))) if len(tasks) else None,
+        f"{name}_interval": None if found is None else [rounded(v) for v in found],
     }

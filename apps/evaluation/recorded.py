@@ -30,7 +30,17 @@ from apps.evaluation.importers.trajectories import (
     protocol_tool,
 )
 from apps.evaluation.labels import PATHS, SCHEMES, SILENT, Scheme, truth
-from apps.evaluation.metrics import auroc, brier, confusion, ece, precision_at_recall, reliability, rounded, with_interval
+from apps.evaluation.metrics import (
+    auroc,
+    brier,
+    confusion,
+    ece,
+    ece_by_task,
+    precision_at_recall,
+    reliability,
+    rounded,
+    with_interval,
+)
 from apps.runs.verifiers import record_model, verifier_folder, verifier_history
 from apps.verification.records.answers import answer_signs
 from apps.verification.records.faults import FAULTS, faults_in
@@ -271,16 +281,15 @@ def _dependence(runs: Sequence[RunScore]) -> dict[str, Any]:
     """R_dep, R_err and R_prop over runs with intervals by task; infrastructure faults and disputed answers left out."""
     clean = [r for r in runs if not r.is_filtered]
     depend = [r for r in clean if r.depends and r.is_wrong is not None]
-    out: dict[str, Any] = {
-        "R_dep": with_interval(_share([r.depends for r in clean]), [r.task for r in clean]),
-        "R_err": {}, "R_prop": {}, "R_prop_unnoticed": {},
-    }  # fmt: skip
+    out: dict[str, Any] = with_interval("R_dep", _share([r.depends for r in clean]), [r.task for r in clean])
+    out |= {"R_err": {}, "R_prop": {}, "R_prop_unnoticed": {}}
     for scheme in SCHEMES:
-        out["R_err"][scheme] = with_interval(_share([r.wrong_labels[scheme] for r in depend]), [r.task for r in depend])
+        out["R_err"] |= with_interval(scheme, _share([r.wrong_labels[scheme] for r in depend]), [r.task for r in depend])
         erring = [r for r in depend if r.wrong_labels[scheme]]
         tasks = [r.task for r in erring]
-        out["R_prop"][scheme] = with_interval(_share([bool(r.is_wrong) for r in erring]), tasks)
-        out["R_prop_unnoticed"][scheme] = with_interval(_share([bool(r.is_wrong) and r.unnoticed[scheme] for r in erring]), tasks)
+        out["R_prop"] |= with_interval(scheme, _share([bool(r.is_wrong) for r in erring]), tasks)
+        passed = [bool(r.is_wrong) and r.unnoticed[scheme] for r in erring]
+        out["R_prop_unnoticed"] |= with_interval(scheme, _share(passed), tasks)
     return out
 
 
@@ -299,22 +308,15 @@ def _detection(calls: Sequence[Judged], scheme: Scheme) -> dict[str, Any]:
     flagged = np.array([_is_flagged(j) for j, _ in known])
     rejected = np.array([j.decision == "reject" for j, _ in known])
     tasks = [j.task for j, _ in known]
-    curve = precision_at_recall(p, y, RECALL)
     repeats = Counter((j.task, t) for j, t in known)
     weight = np.array([1 / repeats[j.task, t] for j, t in known])
     return {
         "n": len(known), "wrong": int(y.sum()), "tasks": len(set(tasks)),
-        "tasks_with_wrong": len({j.task for j, t in known if t}), **_probability_figures(p, y, tasks),
-        "operating_point": confusion(flagged, y).as_json() | {
-            "precision_interval_95": with_interval(lambda at: confusion(flagged[at], y[at]).precision, tasks)["interval_95"],
-            "recall_interval_95": with_interval(lambda at: confusion(flagged[at], y[at]).recall, tasks)["interval_95"],
-        },
-        "rejected": confusion(rejected, y).as_json(),
-        "precision_at_recall_0.85": None if curve is None else {
-            "precision": rounded(curve[0]), "p_wrong": rounded(curve[1]),
-            "interval_95":
-                with_interval(lambda at: _first(precision_at_recall(p[at], y[at], RECALL)), tasks)["interval_95"],
-        },
+        "tasks_with_wrong": len({j.task for j, t in known if t}), **_probability_figures(1 - p, ~y, tasks),
+        "operating_point": _point(flagged, y, tasks),
+        "rejected": _point(rejected, y, tasks),
+        "proved_faults": confusion(np.array([bool(j.faults) for j, _ in known]), y).as_json(),
+        **with_interval("precision_at_recall_85", lambda at: _first(precision_at_recall(p[at], y[at], RECALL)), tasks),
         "operating_point_each_task_once": _weighted(flagged, y, weight),
     }  # fmt: skip
 
@@ -340,29 +342,39 @@ def _answers(runs: Sequence[RunScore]) -> dict[str, Any]:
     p, y = np.array([r.p_answer_wrong for r in known], dtype=float), np.array([bool(r.is_wrong) for r in known])
     tasks = [r.task for r in known]
     return {
-        "n": len(known), "wrong": int(y.sum()), "tasks": len(set(tasks)), **_probability_figures(p, y, tasks),
+        "n": len(known), "wrong": int(y.sum()), "tasks": len(set(tasks)), **_probability_figures(1 - p, ~y, tasks),
         "ceiling_auroc_task_known": rounded(_task_oracle(y, tasks)),
     }  # fmt: skip
 
 
-def _probability_figures(p: NDArray[np.float64], y: NDArray[np.bool_], tasks: Sequence[str]) -> dict[str, Any]:
+def _point(flagged: NDArray[np.bool_], y: NDArray[np.bool_], tasks: Sequence[str]) -> dict[str, Any]:
+    """Confusion with intervals by task."""
     return {
-        "auroc": with_interval(lambda at: auroc(p[at], y[at]), tasks),
-        "brier": with_interval(lambda at: brier(p[at], y[at]), tasks),
-        "ece": with_interval(lambda at: ece(p[at], y[at]), tasks),
+        **confusion(flagged, y).as_json(),
+        **with_interval("precision", lambda at: confusion(flagged[at], y[at]).precision, tasks),
+        **with_interval("recall", lambda at: confusion(flagged[at], y[at]).recall, tasks),
+    }
+
+
+def _probability_figures(p: NDArray[np.float64], y: NDArray[np.bool_], tasks: Sequence[str]) -> dict[str, Any]:
+    """``p`` and ``y`` of being right."""
+    return {
+        **with_interval("auroc", lambda at: auroc(p[at], y[at]), tasks),
+        **with_interval("brier", lambda at: brier(p[at], y[at]), tasks),
+        **with_interval("ece", lambda at: ece(p[at], y[at]), tasks),
+        "ece_each_task_once": rounded(ece_by_task(p, y, tasks)),
         "reliability": reliability(p, y),
     }
 
 
 def _task_oracle(y: NDArray[np.bool_], tasks: Sequence[str]) -> float | None:
-    """AUROC of knowing how often the other runs of the same task were wrong: what the task alone could tell an oracle."""
+    """AUROC of each task's own rate of wrong answers: what an oracle that knew the task's difficulty and nothing of the run could
+    reach at most."""
     wrong: Counter[str] = Counter()
-    n: Counter[str] = Counter()
-    for truth_, task in zip(y, tasks, strict=True):
-        wrong[task] += int(truth_)
-        n[task] += 1
-    rate = [(wrong[t] - int(v) + 0.5) / n[t] for v, t in zip(y, tasks, strict=True)]
-    return auroc(rate, y)
+    for is_wrong, task in zip(y, tasks, strict=True):
+        wrong[task] += int(is_wrong)
+    n = Counter(tasks)
+    return auroc([wrong[t] / n[t] for t in tasks], y)
 
 
 def _prior(calls: Sequence[Judged], scheme: Scheme) -> dict[str, Any]:
@@ -433,15 +445,9 @@ def evaluate_cases(cases: Sequence[RecordedCase], judge: Judge, records: UnseenR
         "data": {"cases": len(rows), "wrong": int(y.sum()), "tasks": len(set(tasks)),
                  "tasks_never_seen": len({c.run.task_id for c, *_ in rows if not records.was_fitted_on(c.run.question)}),
                  "is_out_of_sample": records.folds is not None},
-        "operating_point": confusion(flags, y).as_json() | {
-            "precision_interval_95": with_interval(lambda at: confusion(flags[at], y[at]).precision, tasks)["interval_95"],
-            "recall_interval_95": with_interval(lambda at: confusion(flags[at], y[at]).recall, tasks)["interval_95"],
-        },
-        "rejected": confusion(rejected, y).as_json(),
-        "auroc": with_interval(lambda at: auroc(p_wrong[at], y[at]), tasks),
-        "brier": with_interval(lambda at: brier(p_wrong[at], y[at]), tasks),
-        "ece": with_interval(lambda at: ece(p_wrong[at], y[at]), tasks),
-        "reliability": reliability(p_wrong, y),
+        "operating_point": _point(flags, y, tasks),
+        "rejected": _point(rejected, y, tasks),
+        **_probability_figures(1 - p_wrong, ~y, tasks),
         "by_fault": {name: dict(c) for name, c in sorted(by_fault.items())},
         "decisions": dict(Counter(d.decision for _, d, *_ in rows)),
         "task_types": dict(Counter(task_type_of(c.run.question) for c, *_ in rows)),

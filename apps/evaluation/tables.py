@@ -6,22 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def _figure(found: Any) -> str:
-    """A number, or a value with its 95 % interval; an en dash where there is none."""
-    if isinstance(found, Mapping):
-        if found.get("value") is None:
-            return "–"
-        interval = found.get("interval_95")
-        return f"{found['value']:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
-    return "–" if found is None else f"{found:.3f}"
+def _figure(held: Mapping[str, Any], name: str) -> str:
+    """A figure with its 95 % interval; an en dash where there is none."""
+    value, interval = held.get(name), held.get(f"{name}_interval")
+    if value is None:
+        return "–"
+    return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
 
 
 def _confusion(point: Mapping[str, Any]) -> str:
     return (
-        f"precision {_figure(point['precision'])}, recall {_figure(point['recall'])}, false alarms "
-        f"{_figure(point['false_alarm_rate'])} (wrong: {point['wrong_rejected']} found, {point['wrong_kept']} missed; "
-        f"right: {point['right_rejected']} flagged, {point['right_kept']} kept)"
+        f"precision {_figure(point, 'precision')}, recall {_figure(point, 'recall')} (wrong: {point['wrong_rejected']} found, "
+        f"{point['wrong_kept']} missed; right: {point['right_rejected']} flagged, {point['right_kept']} kept)"
     )
+
+
+def _probability(held: Mapping[str, Any]) -> str:
+    return f"AUROC {_figure(held, 'auroc')}, Brier {_figure(held, 'brier')}, ECE {_figure(held, 'ece')}"
 
 
 def trajectories_table(report: Mapping[str, Any]) -> str:
@@ -30,40 +31,29 @@ def trajectories_table(report: Mapping[str, Any]) -> str:
     lines = [
         f"{data['runs']} runs of {data['tasks']} tasks, {data['calls']} calls; model {report['model']}",
         f"{data['tasks_fitted_on_and_judged_out_of_fold']} tasks judged out of fold, {data['tasks_never_seen']} never seen",
-        f"R_dep {_figure(report['R_dep'])}",
+        f"R_dep {_figure(report, 'R_dep')}",
     ]
     for scheme in ("strict", "broad"):
-        lines.append(
-            f"{scheme}: R_err {_figure(report['R_err'][scheme])}, R_prop {_figure(report['R_prop'][scheme])}, "
-            f"of which unnoticed {_figure(report['R_prop_unnoticed'][scheme])}"
-        )
+        shares = [f"{name} {_figure(report[name], scheme)}" for name in ("R_err", "R_prop", "R_prop_unnoticed")]
+        lines.append(f"{scheme}: {', '.join(shares)}")
     for scheme, parts in report["bad_observations"].items():
         for name, part in parts.items():
             if not part["n"]:
                 continue
-            lines.append(
-                f"wrong observations, {scheme}, {name}: {part['wrong']} of {part['n']}; AUROC {_figure(part['auroc'])}, "
-                f"Brier {_figure(part['brier'])}, ECE {_figure(part['ece'])}"
-            )
+            lines.append(f"wrong observations, {scheme}, {name}: {part['wrong']} of {part['n']}; {_probability(part)}")
             lines.append(f"  at the operating point: {_confusion(part['operating_point'])}")
             lines.append(f"  rejected by the judge: {_confusion(part['rejected'])}")
-            curve = part["precision_at_recall_0.85"]
-            if curve:
-                lines.append(f"  along the curve: precision {curve['precision']:.3f} at recall 0.85, 95 % {curve['interval_95']}")
+            lines.append(f"  proved by the record alone: {_confusion(part['proved_faults'])}")
+            lines.append(f"  along the curve, precision at recall 0.85: {_figure(part, 'precision_at_recall_85')}")
     answers = report["answers_wrong"]
     if answers["n"]:
-        lines.append(
-            f"the answer will be wrong: AUROC {_figure(answers['auroc'])}, Brier {_figure(answers['brier'])}, "
-            f"ECE {_figure(answers['ece'])} over {answers['n']} runs that answered"
-        )
+        lines.append(f"the answer will be wrong, {answers['n']} runs that answered: {_probability(answers)}")
     for scheme, part in report["prior"].items():
-        for name in ("cells", "before_output"):
-            if name in part:
-                figures = part[name]
-                lines.append(
-                    f"prior on unseen tasks, {scheme}, {name}: Brier {_figure(figures['brier'])}, ECE {_figure(figures['ece'])}, "
-                    f"AUROC {_figure(figures['auroc'])}"
-                )
+        lines += [
+            f"prior on unseen tasks, {scheme}, {name}: {_probability(part[name])}"
+            for name in ("cells", "before_output")
+            if name in part
+        ]
     cost = report["cost"]
     lines.append(f"verification p50 {cost['verification_ms_p50']} ms, p95 {cost['verification_ms_p95']} ms")
     return "\n".join(lines)
@@ -76,7 +66,7 @@ def cases_table(report: Mapping[str, Any]) -> str:
         f"{data['cases']} cases of {data['tasks']} tasks, {data['wrong']} wrong; model {report['model']}",
         f"at the operating point: {_confusion(report['operating_point'])}",
         f"rejected by the judge: {_confusion(report['rejected'])}",
-        f"AUROC {_figure(report['auroc'])}, Brier {_figure(report['brier'])}, ECE {_figure(report['ece'])}",
+        _probability(report),
     ]
     lines += [f"  {name}: {held['flagged']} of {held['n']} flagged" for name, held in report["by_fault"].items()]
     return "\n".join(lines)
