@@ -60,7 +60,7 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
             importlib.import_module(name)
         except ImportError as error:
             raise UserError(
-                "BAD_REQUEST",
+                "BAD_ARGUMENT",
                 f"The plug-in {name} cannot be imported.",
                 str(error)[:300],
                 "Give a module path that Python finds (PYTHONPATH).",
@@ -70,7 +70,7 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
     unknown = set(wanted) - {f.name for f in every} - {f.family for f in every}
     if unknown:
         raise UserError(
-            "BAD_REQUEST",
+            "BAD_ARGUMENT",
             f"There is no fault {', '.join(sorted(unknown))}.",
             "Faults go by name or family.",
             f"Known: {', '.join(f.name for f in every)}.",
@@ -83,11 +83,11 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
     prefixes = _words(options.get("cases") or "")
     cases = [c for c in bench_cases() if not prefixes or any(c.name.startswith(p) for p in prefixes)]
     if not cases:
-        raise UserError("BAD_REQUEST", "No case has such a name.", f"Asked: {', '.join(prefixes)}.", "See --list.")
+        raise UserError("BAD_ARGUMENT", "No case has such a name.", f"Asked: {', '.join(prefixes)}.", "See --list.")
     configurations = _words(options.get("configurations") or ",".join(CONFIGURATIONS))
     if set(configurations) - set(CONFIGURATIONS):
         raise UserError(
-            "BAD_REQUEST",
+            "BAD_ARGUMENT",
             "There is no such configuration.",
             f"Asked: {', '.join(configurations)}.",
             f"Known: {', '.join(CONFIGURATIONS)}.",
@@ -119,7 +119,7 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
                 err.write(f"{len(bench.missing)} cases are left out, their imagery is not here: {', '.join(bench.missing)}\n")
             if not bench.cases:
                 raise UserError(
-                    "BAD_REQUEST",
+                    "BAD_ARGUMENT",
                     "No case can be run.",
                     "The imagery of all of them is missing.",
                     "Set RSURE_SHARED to the folder with the shared data.",
