@@ -217,6 +217,38 @@ def test_a_region_pasted_as_wkt(page: Page, analyst: User, scene: Scene, sign_in
     assert answer.value == pytest.approx(ndvi_of_fish(within(ring)), rel=0.02)
 
 
+# --- layers
+
+
+def test_layers_are_switched_read_and_reached_on_a_narrow_screen(
+    page: Page, analyst: User, answered: Answered, sign_in: SignIn
+) -> None:
+    run = answered("How many hectares have NDVI above 0.4?")
+    sign_in(analyst)
+    page.set_viewport_size({"width": 1024, "height": 800})
+    page.goto(f"/runs/{run.pk}/")
+    expect(page.locator("#map[data-ready]")).to_be_visible()
+    layers = page.locator("#layers-panel")
+    expect(layers).to_be_hidden()
+    page.keyboard.press("l")
+    expect(layers).to_be_visible()
+    mask, index = (layers.locator(".lay", has_text=re.compile(name)) for name in ("^NDVI mask", "^NDVI(?! mask)"))
+    expect(mask.get_by_role("button", name="Show NDVI mask")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("m")
+    expect(mask.get_by_role("button", name="Show NDVI mask")).to_have_attribute("aria-pressed", "false")
+    page.keyboard.press("m")
+    expect(mask.get_by_role("button", name="Show NDVI mask")).to_have_attribute("aria-pressed", "true")
+    # a raster layer tells what its colours mean
+    index.get_by_role("button", name="Show NDVI").click()
+    ends = layers.locator(".lg-ends span").all_inner_texts
+    expect(layers.locator(".lg-ends span")).to_have_count(3)
+    low, middle, high = (float(text.replace("\u2212", "-")) for text in ends())
+    assert -1 <= low < middle < high <= 1
+    # one scene, no boxes: no buttons for them
+    expect(page.get_by_role("button", name="Swipe")).to_have_count(0)
+    expect(page.get_by_role("button", name="Boxes")).to_have_count(0)
+
+
 # --- review
 
 

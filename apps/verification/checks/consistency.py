@@ -128,10 +128,10 @@ def denominator_is_the_whole(case: Case) -> Finding:
         n = int((valid & inside).sum())
     area = number_of(n)
     candidates = [float(n)]
-    if ref.grid is not None and ref.grid.crs:
+    if ref.grid is not None:
         inner = valid if inside is None else valid & inside
         try:
-            m2 = area_of_mask_m2(inner, ref.grid).area_m2
+            m2 = area_of_mask_m2(inner, ref.grid, _gsd_of(case, ref)).area_m2
             candidates += [m2, m2 / 1e4, m2 / 1e6]
         except ValueError:
             pass

@@ -1,16 +1,20 @@
 """One question from words to answer, on the real stack in one process."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from django.test import Client
 
 from apps.accounts.models import Project, User
 from apps.core.errors import UserError
 from apps.core.evidence.events import RunStarted
+from apps.imagery.hints import SceneHints
 from apps.imagery.models import Scene
 from apps.runs import selectors, services
 from apps.runs.models import ObservationRow, Run, RunEvent
+from tests.integration.conftest import SAMPLES
 
 
 def test_mean_ndvi_over_valid_pixels(ask: Any) -> None:
@@ -40,6 +44,30 @@ def test_events_count_from_one_without_a_gap_and_columns_repeat_them(ask: Any) -
     row = ObservationRow.objects.get(run=run)
     assert (row.decision, row.verdict, row.is_under_answer) == ("accept", "", True)
     assert run.answer_text and run.task_type == "index_statistic"
+
+
+def test_a_share_of_a_picture_without_crs_whose_gsd_is_known(analyst: User, project: Project, tmp_path: Path) -> None:
+    from PIL import Image
+
+    from apps.imagery.services import scene_ingest_now
+
+    with Image.open(SAMPLES / "2019_YELL_2_541000_4977000_image_crop.png") as picture:
+        picture.convert("RGB").crop((0, 0, 400, 300)).save(tmp_path / "crop.png")
+    scene = scene_ingest_now(project=project, path=tmp_path / "crop.png", hints=SceneHints(gsd_m=0.1))
+    run = services.run_start(
+        user=analyst, project=project, text="What share of the image is vegetation?", scenes=[scene], enqueue=False
+    )
+    services.run_execute_now(run_id=run.pk)
+    state = selectors.run_state(run.pk)
+    failed = [c for held in state.observations.values() for c in held.checks if c.outcome == "failed"]
+    assert failed == []
+    assert state.answer is not None and not state.answer.abstained, state.answer
+    with Image.open(tmp_path / "crop.png") as picture:
+        red, green, _ = (np.asarray(band, np.float64) for band in picture.split())
+    method = next(iter(state.observations.values())).observation.evidence.source["thresholds"]
+    (threshold,) = method.values()
+    expected = float(((green - red) / np.maximum(green + red, 1e-12) > threshold).mean())
+    assert state.answer.value == pytest.approx(expected, rel=0.02)
 
 
 def test_roles_are_asked_for_and_not_guessed(analyst: User, project: Project, fish: Scene) -> None:
