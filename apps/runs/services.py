@@ -43,6 +43,8 @@ AUDIT_PROBABILITY = 0.1
 MAX_SCENES = 400
 # Runs that nobody holds and that said nothing for this long are taken up again.
 ORPHAN_AFTER_S = 5
+# A run that never began most likely waits its turn in the broker: it is enqueued once more only after this long.
+UNBEGUN_AFTER_S = 120
 
 
 def run_start(
@@ -325,8 +327,9 @@ def runs_resume_orphans() -> int:
     now = timezone.now()
     waiting = Run.objects.filter(status__in=[Run.Status.QUEUED, Run.Status.RUNNING]) | Run.objects.exclude(pending_cause="")
     n = 0
-    for run_id, heard_at in waiting.values_list("pk", "heard_at")[:200]:
-        if heard_at and (now - heard_at).total_seconds() < ORPHAN_AFTER_S:
+    for run_id, heard_at, status, cause in waiting.values_list("pk", "heard_at", "status", "pending_cause")[:200]:
+        patience = UNBEGUN_AFTER_S if status == Run.Status.QUEUED and not cause else ORPHAN_AFTER_S
+        if heard_at and (now - heard_at).total_seconds() < patience:
             continue
         with run_held(run_id) as held:
             is_orphan = held

@@ -1,0 +1,44 @@
+"""Which runs are taken up again, and when."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts.models import Project, User
+from apps.imagery.models import Scene
+from apps.runs import services
+from apps.runs.models import Run
+
+
+@pytest.fixture
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Ids that would go to the broker: the queue's edge alone is replaced."""
+    seen: list[Any] = []
+    monkeypatch.setattr(services, "_enqueue", lambda run_id, queue=None: seen.append(run_id))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("status", "silent_s", "cause", "is_taken"),
+    [
+        ("running", 1, "", False),
+        ("running", 10, "", True),
+        ("queued", 10, "", False),
+        ("queued", 200, "", True),
+        ("finished", 200, "", False),
+        ("finished", 10, "verdict", True),
+        ("cancelled", 200, "", False),
+    ],
+)
+def test_a_silent_run_is_taken_up_once(
+    enqueued: list[Any], analyst: User, project: Project, fish: Scene, status: str, silent_s: int, cause: str, is_taken: bool
+) -> None:
+    run = services.run_start(user=analyst, project=project, text="What is the mean NDVI?", scenes=[fish], enqueue=False)
+    Run.objects.filter(pk=run.pk).update(
+        status=status, pending_cause=cause, heard_at=timezone.now() - timedelta(seconds=silent_s)
+    )
+    assert services.runs_resume_orphans() == int(is_taken)
+    assert enqueued == ([run.pk] if is_taken else [])
+    assert services.runs_resume_orphans() == 0, "a sweep right after takes nothing up twice"
