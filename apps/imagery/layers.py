@@ -75,7 +75,10 @@ class ArtifactLayerStore:
         )
 
     def put_raster(self, raster: MaskedRaster, *, label: str, scene_id: str | None = None) -> LayerRef:
-        planes = np.where(raster.valid, raster.data, np.nan).astype(np.float32)
+        planes = raster.data.astype(np.float32, copy=False)
+        hidden = ~(raster.valid | np.isnan(planes))
+        if hidden.any():
+            planes = np.where(hidden, np.float32(np.nan), planes)
         tags = {
             "RSURE_KIND": "raster",
             "RSURE_UNIT": raster.unit,

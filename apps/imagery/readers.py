@@ -7,6 +7,7 @@ one file with its driver pinned.
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -44,11 +45,15 @@ GDAL_OPTIONS: dict[str, Any] = {
 }
 # Bands read at once while looking for pixels whose bands all equal the fill value.
 _FILL_GROUP = 8
+# What GDAL may keep of a scene that is streamed: each block is read once, so a few a thread do; a larger cache only costs
+# memory, and time to fill it.
+_STREAM_CACHE = (32 * 2**20, 256 * 2**20)
+_BLOCKS_KEPT = 8
 
 
-def open_raster(path: Path) -> Any:
+def open_raster(path: Path, *, cache_bytes: int | None = None) -> Any:
     """A rasterio dataset of ``path``, its driver pinned by the first bytes. UserError UNREADABLE where it
-    cannot be opened."""
+    cannot be opened. ``cache_bytes`` sets what GDAL may keep of blocks (of the process) from here on."""
     kind = sniff(path)
     if kind is None:
         raise UserError(
@@ -58,7 +63,7 @@ def open_raster(path: Path) -> Any:
             "Ingest the scene again.",
         )
     try:
-        with rasterio.Env(**GDAL_OPTIONS):
+        with rasterio.Env(**GDAL_OPTIONS | ({} if cache_bytes is None else {"GDAL_CACHEMAX": cache_bytes})):
             return rasterio.open(path, driver=kind.driver)
     except RasterioError as error:
         raise UserError(
@@ -84,6 +89,7 @@ class SceneReader:
         self._opened: list[Any] = []
         self._closed = False
         self._bands = {b.index: b for b in info.bands}
+        self._cache_bytes = _STREAM_CACHE[0]
         first = self._dataset()
         if (first.width, first.height) != (info.grid.width, info.grid.height) or first.count < max(
             self._bands, default=1
@@ -94,6 +100,8 @@ class SceneReader:
                 f"{info.grid.width} × {info.grid.height} × {len(info.bands)}"
             )
         self._block = max(first.block_shapes[0]) if first.driver == TIFF.driver else 1
+        heavy = math.prod(first.block_shapes[0]) * first.count * np.dtype(first.dtypes[0]).itemsize
+        self._cache_bytes = min(max(_STREAM_CACHE[0], _BLOCKS_KEPT * heavy), _STREAM_CACHE[1])
         self._alpha = next((b.index for b in info.bands if b.role == "alpha"), None)
         flags = first.mask_flag_enums[0]
         self._has_mask = (
@@ -107,7 +115,7 @@ class SceneReader:
     def _dataset(self) -> Any:
         held = getattr(self._local, "dataset", None)
         if held is None or held.closed:
-            held = open_raster(self._path)
+            held = open_raster(self._path, cache_bytes=self._cache_bytes)
             with self._lock:
                 if self._closed:
                     held.close()
@@ -247,7 +255,8 @@ def _physical(stored: NDArray[Any], valid: NDArray[np.bool_], bands: Sequence[Ba
             out[i] = stored[i]
         else:
             out[i] = stored[i].astype(np.float64) * band.scale + band.offset
-    out[~valid] = np.nan
+    if not valid.all():
+        out[~valid] = np.nan
     return out
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from rasterio.crs import CRS
+from rasterio.enums import Resampling
 from rasterio.shutil import copy as rasterio_copy
 from rasterio.transform import Affine
 
@@ -20,6 +21,8 @@ from apps.imagery.readers import GDAL_OPTIONS
 
 # A block of all bands stays below this, since COG blocks are pixel-interleaved.
 _BLOCK_BYTES = 8 * 2**20
+# What GDAL may keep of blocks while it writes a layer.
+_WRITE_CACHE = 32 * 2**20
 
 
 def block_size(n_bands: int, itemsize: int) -> int:
@@ -30,25 +33,36 @@ def block_size(n_bands: int, itemsize: int) -> int:
     return side
 
 
-def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str, side: int | None = None) -> None:
+def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str, side: int | None = None, level: int = 6,
+              has_overviews: bool = False) -> None:
     """Copies an open dataset (or its path) to a COG: deflate with predictor, overviews of nearest samples
     (each stored value stays a stored value, so masks stay exact), mask and colour table kept. Streams: memory
-    does not grow with the raster. ``side`` of a block in pixels: a multiple of 16, by ``block_size`` without."""
+    does not grow with the raster. ``side`` of a block in pixels: a multiple of 16, by ``block_size`` without.
+    ``has_overviews`` takes those of the source, which must be ours: else they are made, in a file that is packed
+    and read again."""
     kind = np.dtype(dtype)
     rasterio_copy(
         source,
         target,
         driver="COG",
         compress="DEFLATE",
-        level=6,
+        level=level,
         predictor="YES",
         overview_resampling="NEAREST",
         overview_compress="DEFLATE",
         blocksize=side or block_size(n_bands, kind.itemsize),
         bigtiff="IF_SAFER",
         num_threads=2,
-        overviews="IGNORE_EXISTING",
+        overviews="FORCE_USE_EXISTING" if has_overviews else "IGNORE_EXISTING",
     )
+
+
+def overview_factors(shape: tuple[int, int], side: int) -> list[int]:
+    """2, 4, … until the overview fits into one block of that side."""
+    factors = []
+    while max(shape) > side * 2 ** len(factors):
+        factors.append(2 ** (len(factors) + 1))
+    return factors
 
 
 def grid_profile(grid: Grid) -> dict[str, Any]:
@@ -73,7 +87,8 @@ def layer_bytes(
     bytes."""
     if planes.ndim != 3 or planes.shape[1:] != grid.shape:
         raise ValueError(f"layer {planes.shape} does not fit grid {grid.shape}")
-    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**GDAL_OPTIONS):
+    options = GDAL_OPTIONS | {"GDAL_CACHEMAX": _WRITE_CACHE}
+    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**options):
         plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
         # a block of a small layer ends with the layer: padding would be compressed, and decoded by everyone who reads it
         side = min(block_size(planes.shape[0], planes.dtype.itemsize), max(128, -(-max(grid.shape) // 16) * 16))
@@ -95,7 +110,10 @@ def layer_bytes(
                 out.set_band_description(i, text)
             if tags:
                 out.update_tags(**tags)
-        write_cog(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name, side=side)
+            # made of the unpacked pixels they cost next to nothing
+            out.build_overviews(overview_factors(grid.shape, side), Resampling.nearest)
+        # a layer is written once for each answer: the least level, which makes float32 hardly larger than the sixth
+        write_cog(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name, side=side, level=1, has_overviews=True)
         return cog.read_bytes()
 
 

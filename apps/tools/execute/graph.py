@@ -18,6 +18,7 @@ from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster
 from apps.tools.contract import ExecuteArguments, Node, ToolContext, ToolFailedError, ToolOutcome, input_ref
 from apps.tools.execute import operators  # noqa: F401  (fills the registry)
+from apps.tools.execute.quality import expand_quality
 from apps.tools.execute.streaming import Engine, LayerPixels, Program
 from apps.tools.execute.types import (
     OPERATORS,
@@ -35,7 +36,7 @@ from apps.tools.region import RegionMask
 from apps.tools.sentences import validation_sentence
 
 # Rasters up to this many pixels (over all layers) are kept whole; larger ones as every 2nd, 4th, … pixel, and the log says so.
-LAYER_LIMIT_PX = 12_000_000
+LAYER_LIMIT_PX = 8_000_000
 # A mask is counted and measured again by others: it is kept whole up to this many pixels, or not at all.
 MASK_LIMIT_PX = 100_000_000
 # At most this many layers are kept of one observation (a long series has its table).
@@ -152,6 +153,8 @@ class _Run:
 
 def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
     """Runs a graph. ModelError where it may not run; ToolFailedError with the evidence so far where it could not end."""
+    configuration = configuration_of(arguments, ctx)
+    arguments = expand_quality(arguments, ctx.question.scenes)
     program = check_graph(arguments, ctx)
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     used = program.upstream(program.output)
@@ -195,7 +198,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         n, why = next(iter(failed.items()))
         reason = f"{len(failed)} node{'s' if len(failed) > 1 else ''} failed; {n}: {why}"
     return ToolOutcome(
-        configuration=configuration_of(arguments), result=result, evidence=evidence, inputs=_inputs(program, used),
+        configuration=configuration, result=result, evidence=evidence, inputs=_inputs(program, used),
         arguments_passed=_arguments_passed(program, arguments, region, region_crs),
         state="partial" if failed else "ok", reason=reason[:2000])
 
@@ -329,7 +332,8 @@ def _store_layers(layers: list[tuple[str, Target]], engine: Engine, program: Pro
             refs.append(ctx.layers.put_classes(pixels.data.astype(np.uint8), pixels.valid, pixels.grid, dict(kind.class_names),
                                                label=label, scene_id=scene_id))
         else:
-            data = np.where(pixels.valid, pixels.data, np.nan).astype(np.float32)
+            data = pixels.data
+            np.copyto(data, np.nan, where=~pixels.valid)
             role = kind.quantity if kind.quantity in ("ndvi", "evi") else "index"
             refs.append(ctx.layers.put_raster(
                 MaskedRaster(data[None], pixels.valid[None], pixels.grid, (Band(index=1, role=role, unit=kind.unit),), kind.unit),

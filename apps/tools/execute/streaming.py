@@ -30,10 +30,9 @@ from apps.tools.sentences import without_paths
 
 # Bytes of planes that all windows in flight may hold together.
 MEMORY_BYTES = 96 << 20
-# Windows of two blocks of our COGs a side at most, one where the planes are many: what is read together is inflated once, and
-# a window's planes stay in the cache of the processor.
+# A block of our COGs at most: what is read is inflated once, and the planes of a window stay near the processor.
 MAX_WINDOW_PX = 512
-_KEPT_BLOCK = 24 << 20
+_KEPT_BLOCK = 12 << 20
 
 
 @dataclass(slots=True)
