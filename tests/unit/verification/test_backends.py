@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from apps.verification.backends import CalibratedVerifier, Opinion, PanelVerifier, Subject, Verifier, VerifierError, load_weights
@@ -46,13 +47,43 @@ def test_checks_named_by_features_exist() -> None:
     assert set(SUPPORT) | MEASURE_CHECKS | QUESTION_CHECKS <= set(CHECKS)
 
 
-def test_contributions_add_up_to_the_probability() -> None:
+@pytest.mark.parametrize("version", ["calibrated-1", "calibrated-2"])
+def test_contributions_add_up_to_the_probability(version: str) -> None:
     subject = subject_of(s.mean())
-    opinion = CalibratedVerifier().verify(subject)
-    weights = load_weights()
+    weights = load_weights(version)
+    opinion = CalibratedVerifier(weights).verify(subject)
     z = weights.intercept + sum(opinion.contributions.values())
-    assert opinion.p_correct == pytest.approx(1 / (1 + 2.718281828459045**-z))
+    raw = 1 / (1 + 2.718281828459045**-z)
+    expected = float(np.interp(raw, *zip(*weights.knots, strict=True))) if weights.knots else raw
+    assert opinion.p_correct == pytest.approx(expected)
     assert opinion.reasons
+
+
+def test_the_shipped_weights_are_fitted_and_report_it() -> None:
+    weights = load_weights()
+    report: Any = weights.report
+    assert weights.made == "fitted"
+    fold, start = report["out_of_fold_by_case"], report["started_from"]
+    assert fold["brier"] < start["brier"]
+    assert fold["log_loss"] < start["log_loss"]
+    assert fold["ece"] < start["ece"]
+    assert {"by_tool", "by_task_type", "rules", "out_of_fold_by_family_and_case"} <= set(report)
+    assert load_weights("calibrated-1").made == "by_hand"  # to roll back to
+
+
+def test_the_prior_stands_beside_the_evidence_and_a_record_alone_is_capped() -> None:
+    weights = ModelWeights(
+        version="t",
+        made="fitted",
+        intercept=4.0,
+        features={"support": FeatureWeight(weight=2, center=0.5), "prior_logit": FeatureWeight(weight=0.5)},
+        record_cap=0.75,
+    )
+    assert weights.probability({"sight": 1.0}) > 0.95
+    assert weights.probability({"sight": 0.0}) == pytest.approx(0.75)
+    # odds of 3, times what the prior says
+    assert weights.probability({"sight": 0.0, "prior_logit": 2.0}) == pytest.approx(3 * np.e / (1 + 3 * np.e))
+    assert weights.probability({"sight": 0.0, "prior_logit": -2.0}) < 0.6
 
 
 def test_a_missing_feature_says_nothing() -> None:
