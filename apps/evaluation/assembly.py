@@ -19,6 +19,7 @@ from apps.imagery.inspect import inspect_file
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
 from apps.runs.assembly import judge_for, planner, revision
+from apps.runs.verifiers import calibrated_weights
 from apps.tools.toolbox import LocalToolBox
 from apps.verification.backends import CalibratedVerifier
 from apps.verification.judge import CalibratedJudge
@@ -60,4 +61,4 @@ def bench_door(scratch: Path) -> Door:
 
 def verifier_name() -> str:
     """The version of the verifier that judges by default."""
-    return CalibratedVerifier().name
+    return calibrated_weights().version

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from apps.core.errors import UserError
 from apps.runs.models import ObservationRow
 from apps.runs.selectors import run_state
-from apps.verification.backends.calibrated import ModelWeights, load_weights, read_weights
+from apps.verification.backends.calibrated import WEIGHTS, ModelWeights, load_weights, read_weights
 from apps.verification.records.forest import RecordModel, load_record_model
 
 KINDS = ("calibrated", "records")
@@ -38,6 +38,8 @@ def verifier_folder(kind: str) -> Path:
 def verifier_path(kind: str, version: str) -> Path:
     """The candidate's file. UserError NOT_FOUND where there is none."""
     path = verifier_folder(kind) / f"{version}.json"
+    if kind == "calibrated" and version in _shipped():
+        return WEIGHTS / f"{version}.json"
     if not version or path.parent != verifier_folder(kind) or not path.is_file():
         held = ", ".join(verifier_candidates(kind)) or "none"
         raise UserError("NOT_FOUND", f"There is no {kind} candidate {version!r}.", f"Held: {held}.", "Fit one first.")
@@ -45,7 +47,13 @@ def verifier_path(kind: str, version: str) -> Path:
 
 
 def verifier_candidates(kind: str) -> list[str]:
-    return sorted(p.stem for p in verifier_folder(kind).glob("*.json") if p.name != "in-use.json")
+    """Versions that can be promoted: those fitted here, and every shipped one, so that an older one can be gone back to."""
+    fitted = {p.stem for p in verifier_folder(kind).glob("*.json") if p.name != "in-use.json"}
+    return sorted(fitted | (_shipped() if kind == "calibrated" else set()))
+
+
+def _shipped() -> set[str]:
+    return {p.stem for p in WEIGHTS.glob("calibrated-*.json")}
 
 
 def verifier_history(kind: str) -> list[str]:

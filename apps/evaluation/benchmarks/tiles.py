@@ -43,7 +43,7 @@ def run(size: int | None) -> list[Row]:
     side = size or SIDE_PX
     with tempfile.TemporaryDirectory(prefix="rsure-bench-") as scratch:
         path = repeated_scene(Path(scratch), side)
-        info, cog = bench_door(Path(scratch)).describe(path, {1: "blue", 2: "green", 3: "red", 4: "nir"}, "bench")
+        info, cog = bench_door(Path(scratch)).describe(path, {1: "blue", 2: "green", 3: "red", 4: "nir"}, "bench", None)
         with open_scene(info, cog) as reader:
             statistics_of = scene_statistics(reader)
         view = tiles.View((3, 2, 1))
