@@ -83,7 +83,19 @@ def share_text(n: int, total: int) -> str:
 def valid_ranges(facts: RasterFacts, name: str) -> list[tuple[float, float] | None]:
     """The range of meaningful stored values of each band, where the file or its product tells one."""
     is_mod13 = profiles.mod13_role(name, facts.dtype, len(facts.bands)) is not None
-    return [b.valid_range or (profiles.MOD13_RANGE if is_mod13 else None) for b in facts.bands]
+    by_product = [c.valid_range if c is not None else None for c in codings_of(facts, name)]
+    return [
+        b.valid_range or p or (profiles.MOD13_RANGE if is_mod13 else None)
+        for b, p in zip(facts.bands, by_product, strict=True)
+    ]
+
+
+def codings_of(facts: RasterFacts, name: str) -> list[profiles.Coding | None]:
+    """How the product stores each band, by the band's own name, or the file's where it holds one band."""
+    names = [b.description for b in facts.bands]
+    if len(names) == 1 and profiles.coding_of(names[0], facts.dtype) is None:
+        names = [profiles.product_name_band(name) or ""]
+    return [profiles.coding_of(n, facts.dtype) for n in names]
 
 
 def inspect(
@@ -168,6 +180,7 @@ class _Inspector:
         self.findings: list[Finding] = []
         self.sensor, self.sensor_source = "", "unknown"
         self.profile: profiles.Profile | None = None
+        self.codings: list[profiles.Coding | None] = []
 
     def add(
         self,
@@ -379,12 +392,15 @@ class _Inspector:
             )  # fmt: skip
         told = profiles.told_profile(self.name, [f"{v}" for v in facts.tags.values()])
         names = [profiles.band_name(b.description) for b in facts.bands]
+        written = [b.description for b in facts.bands]
         if n == 1 and names[0] is None:
             names = [profiles.name_band(self.name)]
+            written = [profiles.product_name_band(self.name) or ""]
             by: RoleSource = "name"
         else:
             by = "profile"
-        profile = profiles.profile_of(names, told)
+        self.codings = codings_of(facts, self.name)
+        profile = profiles.profile_of(names, told, written)
         if profile is not None:
             self.profile = profile
             self.sensor, self.sensor_source = profile.sensor, "profile"
@@ -393,6 +409,11 @@ class _Inspector:
         mod13 = profiles.mod13_role(self.name, facts.dtype, n)
         if mod13:
             self.sensor, self.sensor_source = profiles.MOD13_SENSOR, "profile"
+        by_product = {c.sensor for c in self.codings if c is not None and c.sensor}
+        if not self.sensor and len(by_product) == 1:
+            self.sensor, self.sensor_source = by_product.pop(), "profile"
+        if not self.sensor and profiles.SENTINEL1_NAME.search(self.name):
+            self.sensor, self.sensor_source = "Sentinel-1 SAR", "name"
         if self.hints.sensor:
             self.sensor, self.sensor_source = self.hints.sensor, "person"
         by_person = {index: role for role, index in (self.hints.roles or {}).items()}
@@ -415,11 +436,18 @@ class _Inspector:
                     valid_range=fact.valid_range,
                     description=fact.description[:200],
                     wavelength_nm=wavelength,
+                    scheme=self._scheme(i) if role == "qa" else "",
                 )
             )
         bands = self._scale(bands, mod13, when)
         self._roles_finding(bands)
         return bands
+
+    def _scheme(self, i: int) -> str:
+        coding = self.codings[i]
+        if coding is None or coding.scheme:
+            return coding.scheme if coding is not None else ""
+        return profiles.bqa_scheme(self.counts.bands[i].high if i < len(self.counts.bands) else None)
 
     def _role(
         self, i: int, name: str | None, by: RoleSource, mod13: str | None
@@ -430,6 +458,9 @@ class _Inspector:
         if self.profile is not None and name is not None:
             role, wavelength = self.profile.bands[name]
             return role, by, wavelength
+        coding = self.codings[i]
+        if coding is not None and coding.role:
+            return coding.role, "profile" if coding.role != "unknown" else "unknown", coding.wavelength_nm
         word = profiles.word_role(fact.description)
         if word is not None:
             return word, "declared", None
@@ -467,8 +498,22 @@ class _Inspector:
             bands = [b.model_copy(update={"scale": profiles.MOD13_SCALE, "unit": "1"}) for b in bands]
             self.add("scale", "Scale", "ok", "× 0.0001", "Values are stored × 10,000, as the MOD13 product does.", ask)
             return bands
+        if any(c is not None and (c.scale, c.offset) != (1, 0) for c in self.codings):
+            return self._product_scale(bands, ask)
+        bands = [_without_fill(b, c) for b, c in zip(bands, self.codings, strict=True)]
         high = max((c.high for c in counts.bands if c.high is not None), default=0.0)
         low = min((c.low for c in counts.bands if c.low is not None), default=0.0)
+        if {b.role for b in bands} & {"vv", "vh", "hh", "hv"} and facts.dtype.startswith("float"):
+            # decibels of backscatter are negative almost everywhere, power never is
+            if low < 0 and high < 60:
+                bands = [b.model_copy(update={"unit": "dB"}) if b.unit == "DN" else b for b in bands]
+                self.add("scale", "Scale", "ok", f"dB, {low:.4g} to {high:.4g}",
+                         "Negative values: backscatter in decibels. Ratios are taken of linear values only.", ask)  # fmt: skip
+            else:
+                self.add("scale", "Scale", "warn", f"{facts.dtype}, {low:.4g} to {high:.4g}",
+                         "No value is negative: power or amplitude, not decibels. Which of the two is not told; figures are "
+                         "in the file's own units.", ask)  # fmt: skip
+            return bands
         # a low that may be fill says nothing of the values
         is_fill = any(c.value == low for c in counts.fill)
         span = f"{facts.dtype}, up to {high:,.6g}" if is_fill else f"{facts.dtype}, {low:,.6g} to {high:,.6g}"
@@ -505,6 +550,27 @@ class _Inspector:
         else:
             self.add("scale", "Scale", "ok", span, "Values are used as stored.", ask)
         return bands
+
+    def _product_scale(self, bands: list[Band], ask: Fix) -> list[Band]:
+        """Each band by its product's coding; bands without one, and quality bands, stay as stored."""
+        out, told = [], {}
+        for band, coding in zip(bands, self.codings, strict=True):
+            band = _without_fill(band, coding)
+            if coding is not None and (coding.scale, coding.offset) != (1, 0):
+                told[coding.product] = f"× {coding.scale:g}" + (
+                    f" {'+' if coding.offset > 0 else '−'} {abs(coding.offset):g}" if coding.offset else ""
+                ) + f", {coding.unit} ({coding.source})"
+                band = band.model_copy(update={
+                    "scale": coding.scale, "offset": coding.offset, "unit": self.hints.unit or coding.unit,
+                    "valid_range": band.valid_range or coding.valid_range,
+                })  # fmt: skip
+            out.append(band)
+        self.add(
+            "scale", "Scale", "ok", "; ".join(v.split(" (")[0] for v in told.values()),
+            "By product: " + "; ".join(f"{k} {v}" for k, v in told.items()) + ". Applied once, on reading.",
+            Fix(label="Values are physical already", hints={"scale": 1.0, "offset": 0.0}), ask,
+        )  # fmt: skip
+        return out
 
     @staticmethod
     def _looks_like_reflectance(bands: list[Band], low: float, high: float) -> bool:
@@ -724,6 +790,13 @@ class _Inspector:
         )  # fmt: skip
 
 
+def _without_fill(band: Band, coding: profiles.Coding | None) -> Band:
+    """The band with its product's fill value as nodata, where the file declares none."""
+    if coding is None or coding.nodata is None or band.nodata is not None:
+        return band
+    return band.model_copy(update={"nodata": coding.nodata})
+
+
 def _is_missing(value: float) -> bool:
     """Whether programs write the value for "nothing here" and no sensor measures it."""
     return value in MISSING or value < -3e38
@@ -735,6 +808,8 @@ def _without(bands: list[Band], value: float) -> list[Band]:
 
 
 def _reflective(band: Band, offset: float = 0.0) -> Band:
+    if band.role == "qa":
+        return band
     return band.model_copy(update={"scale": S2_SCALE, "offset": offset, "unit": "reflectance"})
 
 

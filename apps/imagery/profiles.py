@@ -21,6 +21,31 @@ class Profile:
     aliases: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """How a product stores the values of one of its bands: physical = stored × ``scale`` + ``offset`` in ``unit``.
+
+    ``band`` matches the whole of the band's name as the product writes it, ``dtypes`` are the stored types to
+    which the rule belongs (the same name in floats is physical already). ``valid_range`` and ``nodata`` are in
+    stored units. ``role`` stands where the name tells it without the sensor. ``scheme`` names how the bits or
+    classes of a quality band are read. ``source`` is the product guide.
+    """
+
+    product: str
+    band: str
+    dtypes: tuple[str, ...]
+    scale: float = 1.0
+    offset: float = 0.0
+    unit: str = "DN"
+    nodata: float | None = None
+    valid_range: tuple[float, float] | None = None
+    role: str = ""
+    wavelength_nm: float | None = None
+    scheme: str = ""
+    sensor: str = ""
+    source: str = ""
+
+
 SENTINEL2 = Profile(
     "sentinel2",
     "Sentinel-2 MSI",
@@ -28,9 +53,9 @@ SENTINEL2 = Profile(
         "B1": ("coastal", 443), "B2": ("blue", 490), "B3": ("green", 560), "B4": ("red", 665),
         "B5": ("rededge1", 705), "B6": ("rededge2", 740), "B7": ("rededge3", 783), "B8": ("nir", 842),
         "B8A": ("nir08", 865), "B9": ("watervapour", 945), "B10": ("cirrus", 1375), "B11": ("swir1", 1610),
-        "B12": ("swir2", 2190),
+        "B12": ("swir2", 2190), "SCL": ("qa", None), "QA60": ("qa", None),
     },
-    exclusive=frozenset({"B8A", "B12"}),
+    exclusive=frozenset({"B8A", "B12", "SCL", "QA60"}),
     tag_words=("sentinel-2", "sentinel2", "s2a_", "s2b_", "s2c_"),
     name_pattern=r"(?:^|[^a-z0-9])(?:s2[abc]?[_-]|sentinel.?2)",
 )  # fmt: skip
@@ -39,7 +64,8 @@ LANDSAT7 = Profile(
     "Landsat 7 ETM+",
     {
         "B1": ("blue", 483), "B2": ("green", 560), "B3": ("red", 662), "B4": ("nir", 835), "B5": ("swir1", 1648),
-        "B7": ("swir2", 2206), "B61": ("thermal1", 11450), "B62": ("thermal2", 11450), "B8": ("pan", 720),
+        "B6": ("thermal1", 11450), "B7": ("swir2", 2206), "B61": ("thermal1", 11450), "B62": ("thermal2", 11450),
+        "B8": ("pan", 720), "BQA": ("qa", None),
     },
     exclusive=frozenset({"B61", "B62"}),
     tag_words=("landsat_7", "landsat 7", "landsat7", "etm+"),
@@ -51,11 +77,21 @@ LANDSAT5 = Profile(
     "Landsat 5 TM",
     {
         "B1": ("blue", 485), "B2": ("green", 569), "B3": ("red", 660), "B4": ("nir", 840), "B5": ("swir1", 1676),
-        "B6": ("thermal1", 11435), "B7": ("swir2", 2223),
+        "B6": ("thermal1", 11435), "B7": ("swir2", 2223), "BQA": ("qa", None),
     },
     tag_words=("landsat_5", "landsat 5", "landsat5"),
     name_pattern=r"(?:^|[^a-z0-9])(?:lt0?5|landsat.?5|l5[_-])",
 )  # fmt: skip
+# The same instrument as Landsat 5; bands 5 and 7 of its scanner (MSS) are another sensor and are not known here.
+LANDSAT4 = Profile(
+    "landsat4",
+    "Landsat 4 TM",
+    dict(LANDSAT5.bands),
+    tag_words=("landsat_4", "landsat 4", "landsat4"),
+    name_pattern=r"(?:^|[^a-z0-9])(?:lt0?4|landsat.?4|l4[_-])",
+)
+# Whose Collection 2 names tell the family but not which of the three: roles are the same, wavelengths nearly so.
+LANDSAT4_7 = Profile("landsat4-7", "Landsat 4–7 TM/ETM+", dict(LANDSAT5.bands))
 LANDSAT8 = Profile(
     "landsat8",
     "Landsat 8/9 OLI-TIRS",
@@ -64,12 +100,54 @@ LANDSAT8 = Profile(
         "B6": ("swir1", 1609), "B7": ("swir2", 2201), "B8": ("pan", 590), "B9": ("cirrus", 1373),
         "B10": ("thermal1", 10895), "B11": ("thermal2", 12005), "BQA": ("qa", None),
     },
-    exclusive=frozenset({"BQA"}),
     tag_words=("landsat_8", "landsat 8", "landsat8", "landsat_9", "landsat 9", "landsat9", "oli_tirs"),
     name_pattern=r"(?:^|[^a-z0-9])(?:lc0?[89]|landsat.?[89]|l[89](?![a-z0-9]))",
-    aliases={"QA_PIXEL": "BQA", "QA": "BQA", "ST_B10": "B10"},
+    aliases={"QA_PIXEL": "BQA", "ST_B10": "B10"},
 )  # fmt: skip
-PROFILES = (SENTINEL2, LANDSAT7, LANDSAT5, LANDSAT8)
+PROFILES = (SENTINEL2, LANDSAT7, LANDSAT5, LANDSAT4, LANDSAT8)
+# Names of Collection 2, level 2, that only one family has: OLI has a reflective band 6 and thermal band 10, TM and
+# ETM+ have a thermal band 6. ``QA_PIXEL`` is in all of them and tells nothing.
+_COLLECTION2 = ((re.compile(r"SR_B0?6|ST_B10"), LANDSAT8), (re.compile(r"ST_B0?6"), LANDSAT4_7))
+
+# USGS Landsat Collection 2 Level-2 Science Product Guides (LSDS-1618, LSDS-1619), tables of scale factors; LaSRC guide
+# 2016 for surface reflectance of Collection 1. MOD09 v6.1, MOD11 v6.1, VNP09 v2, VNP46 v1 user guides. ESA S2 L2A (SCL).
+CODINGS: tuple[Coding, ...] = (
+    Coding("Landsat Collection 2 surface reflectance", r"SR_B\d{1,2}", ("uint16",), 2.75e-5, -0.2, "reflectance", 0.0,
+           source="USGS LSDS-1618/1619"),
+    Coding("Landsat Collection 2 surface temperature", r"ST_B(?:6|06|10)", ("uint16",), 0.00341802, 149.0, "K", 0.0,
+           role="thermal1", source="USGS LSDS-1618/1619"),
+    Coding("Landsat Collection 2 quality", r"QA_PIXEL", ("uint16",), role="qa", scheme="landsat_c2", nodata=1.0,
+           source="USGS LSDS-1618/1619"),
+    Coding("Landsat Collection 1 surface reflectance", r"SR_BAND_?\d{1,2}", ("int16",), 1e-4, 0.0, "reflectance", -9999.0,
+           (-2000.0, 16000.0), source="USGS LaSRC product guide"),
+    Coding("Landsat quality band", r"BQA", ("uint16",), role="qa", source="USGS Landsat 8 data users handbook"),
+    Coding("Sentinel-2 scene classification", r"SCL", ("uint8", "uint16"), role="qa", scheme="sentinel2_scl", nodata=0.0,
+           sensor="Sentinel-2 MSI", source="ESA Sentinel-2 L2A product definition"),
+    Coding("Sentinel-2 cloud mask", r"QA60", ("uint16", "int16"), role="qa", scheme="sentinel2_qa60",
+           sensor="Sentinel-2 MSI", source="ESA Sentinel-2 L1C product definition"),
+    *(Coding("MODIS surface reflectance", rf"SUR_REFL_B0?{n}(?:_1)?", ("int16",), 1e-4, 0.0, "reflectance", -28672.0,
+             (-100.0, 16000.0), role, nm, sensor="MODIS", source="MOD09 user guide v6.1")
+      for n, role, nm in ((1, "red", 645), (2, "nir", 858), (3, "blue", 469), (4, "green", 555), (5, "unknown", 1240),
+                          (6, "swir1", 1640), (7, "swir2", 2130))),
+    Coding("MODIS state", r"STATE_1KM(?:_1)?", ("uint16",), role="qa", scheme="modis_state_1km", nodata=65535.0,
+           sensor="MODIS", source="MOD09 user guide v6.1"),
+    Coding("MODIS land surface temperature", r"LST_(?:DAY|NIGHT)_1KM", ("uint16",), 0.02, 0.0, "K", 0.0,
+           (7500.0, 65535.0), "lst", sensor="MODIS", source="MOD11 user guide v6.1"),
+    Coding("MODIS vegetation index reliability", r"(?:250M|500M|1KM)?.*PIXEL_?RELIABILITY|SUMMARYQA", ("int8", "uint8", "int16"),
+           role="qa", scheme="mod13_reliability", sensor="MODIS", source="MOD13 user guide v6.1"),
+    *(Coding("VIIRS surface reflectance", rf"SURF_?REFLECT_?{n}(?:_1)?", ("int16",), 1e-4, 0.0, "reflectance", -28672.0,
+             (-100.0, 16000.0), role, nm, sensor="VIIRS", source="VNP09 user guide v2")
+      for n, role, nm in (("I1", "red", 640), ("I2", "nir", 865), ("I3", "swir1", 1610), ("M3", "blue", 488),
+                          ("M4", "green", 555), ("M11", "swir2", 2250))),
+    Coding("VIIRS night lights", r"(?:DNB_BRDF-CORRECTED_NTL|GAP_FILLED_DNB_BRDF-CORRECTED_NTL|DNB_AT_SENSOR_RADIANCE(?:_500M)?)",
+           ("uint16",), 0.1, 0.0, "nW/cm2/sr", 65535.0, role="radiance", sensor="VIIRS DNB", source="VNP46 user guide v1"),
+    Coding("VIIRS night lights", r"AVG_RAD", ("float32", "float64"), 1.0, 0.0, "nW/cm2/sr", role="radiance",
+           sensor="VIIRS DNB", source="EOG monthly composites"),
+)  # fmt: skip
+SENTINEL1_NAME = re.compile(r"(?:^|[^a-z0-9])(?:s1[abcd]?[_-]|sentinel.?1)", re.I)
+# Quality bands of Landsat before Collection 1 keep the cloud's confidence in bits 14 and 15, so every valid value is
+# 16384 or more; Collection 1 uses bits 0 to 12 (USGS, Landsat 8 data users handbook 1.0 and 4.0).
+_BQA_COLLECTION1_MOST = 8191.0
 
 # MOD13Q1/MYD13Q1 version 6 user guide, table 2: stored int16, valid range −2000 to 10000, scale 0.0001, fill
 # −3000.
@@ -98,6 +176,8 @@ def band_name(text: str) -> str | None:
     ``Band 4``, ``SR_B4``, ``band_8a``, ``B6_VCID_1``."""
     word = text.strip().upper().replace(" ", "_")
     word = re.sub(r"^(?:SR_|ST_)", "", word)
+    if word in ("SCL", "QA60"):
+        return word
     for profile in PROFILES:
         if word in profile.aliases:
             return profile.aliases[word]
@@ -105,6 +185,29 @@ def band_name(text: str) -> str | None:
         return word
     found = re.fullmatch(r"(?:BAND_?|B)0*(\d{1,2})(A?)", word)
     return f"B{found[1]}{found[2]}" if found else None
+
+
+def coding_of(text: str, dtype: str) -> Coding | None:
+    """The coding of a band so named and stored so, or None: another type under the name is not touched."""
+    word = text.strip().upper().replace(" ", "_")
+    return next((c for c in CODINGS if dtype in c.dtypes and re.fullmatch(c.band, word)), None)
+
+
+def bqa_scheme(high: float | None) -> str:
+    """``landsat_c1`` or ``landsat_precollection`` by the greatest value of a BQA band; '' where it has none."""
+    if high is None or high < 1:
+        return ""
+    return "landsat_c1" if high <= _BQA_COLLECTION1_MOST else "landsat_precollection"
+
+
+def product_name_band(name: str) -> str | None:
+    """The product's own band name that a single-band file's name ends in (``…_SR_B4.tif``, ``…_QA_PIXEL.tif``,
+    ``…_sr_band4.tif``, ``….sur_refl_b01.tif``), or None."""
+    stem = re.sub(r"\.[A-Za-z0-9]+$", "", name)
+    found = re.search(
+        r"(?:^|[_\-. ])(sr_b\d{1,2}|st_b\d{1,2}|sr_band_?\d{1,2}|qa_pixel|bqa|scl|qa60|sur_refl_b\d\d(?:_1)?|lst_(?:day|night)_1km"
+        r"|surfreflect_[im]\d{1,2}(?:_1)?|state_1km(?:_1)?|pixel_reliability|avg_rad)(?:_\d+m)?$", stem, re.I)
+    return found[1] if found else None
 
 
 def word_role(text: str) -> str | None:
@@ -122,12 +225,23 @@ def told_profile(name: str, tags: Sequence[str]) -> Profile | None:
     return by_name[0] if len(by_name) == 1 and not by_tag else None
 
 
-def profile_of(names: Sequence[str | None], told: Profile | None) -> Profile | None:
+def profile_of(names: Sequence[str | None], told: Profile | None, written: Sequence[str] = ()) -> Profile | None:
     """The profile that a file's band names belong to: the told one where they fit it, else the one with a
-    name that no other profile has. None where the names could be of several sensors: nobody guesses."""
+    name that no other profile has. None where the names could be of several sensors: nobody guesses.
+    ``written`` are the names as the file writes them: those of Collection 2 tell the family by their prefix."""
     held = {n for n in names if n}
     if not held:
         return None
+    by_prefix = {
+        profile.key: profile
+        for pattern, profile in _COLLECTION2
+        if any(pattern.fullmatch(w.strip().upper().replace(" ", "_")) for w in written)
+    }
+    if len(by_prefix) > 1:
+        return None
+    if told is None and by_prefix:
+        (family,) = by_prefix.values()
+        return family if held <= set(family.bands) else None
     if told is not None:
         return told if held <= set(told.bands) else None
     fits = [p for p in PROFILES if held <= set(p.bands) and held & p.exclusive]
@@ -138,7 +252,7 @@ def name_band(name: str) -> str | None:
     """The band that the name of a single-band file ends in: ``…_B4.tif``, ``…_band4``, ``…_sr_band4``,
     ``…_BQA``."""
     stem = re.sub(r"\.[A-Za-z0-9]+$", "", name)
-    found = re.search(r"(?:^|[_\-. ])((?:sr_|st_)?(?:band_?|b)\d{1,2}a?(?:_vcid_[12])?|bqa|qa_pixel)$", stem, re.I)
+    found = re.search(r"(?:^|[_\-. ])((?:sr_|st_)?(?:band_?|b)\d{1,2}a?(?:_vcid_[12])?|bqa|qa_pixel|scl|qa60)$", stem, re.I)
     return band_name(found[1]) if found else None
 
 

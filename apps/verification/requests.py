@@ -214,6 +214,15 @@ def _execute(case: Case) -> list[EvidenceRequest]:
         else:
             changed.append(node)
     out = []
+    masked = _quality_masked(case, nodes)
+    if masked is not None:
+        out.append(
+            EvidenceRequest(
+                kind="quality_mask",
+                reason="The scene has a quality band that was not used; the same without the pixels that it flags.",
+                arguments={"nodes": masked},
+            )
+        )
     if done:
         out.append(
             EvidenceRequest(
@@ -221,3 +230,43 @@ def _execute(case: Case) -> list[EvidenceRequest]:
             )
         )
     return out
+
+
+# Operators of one scene's bands that take the option ``quality_mask``.
+_MASKABLE = frozenset(
+    {
+        "raster.product.index",
+        "raster.product.band",
+        "raster.product.normalized_difference",
+        "raster.product.ratio",
+        "raster.product.math",
+    }
+)
+
+
+def _quality_masked(case: Case, nodes: list[Any]) -> list[Any] | None:
+    """The graph with each product masked by its own scene's quality band; None where none was left unused, or where its bits
+    could not be read."""
+    if case.evidence("validity", "quality_mask") not in (None, False, "", "none", [], {}):
+        return None
+    of_node = {
+        n.get("id"): params.get("scene")
+        for n in nodes
+        if isinstance(n, dict) and n.get("op") == "asset.scene" and isinstance(params := n.get("params"), dict)
+    }
+    readable = {s.scene_id for s in case.used_scenes if any(b.role == "qa" and b.scheme for b in s.bands)}
+    out, n_changed = [], 0
+    for node in nodes:
+        inputs = node.get("inputs") if isinstance(node, dict) else None
+        if (
+            isinstance(node, dict)
+            and node.get("op") in _MASKABLE
+            and isinstance(inputs, (list, tuple))
+            and len(inputs) == 1
+            and of_node.get(inputs[0]) in readable
+            and (node.get("params") or {}).get("role") != "qa"
+        ):
+            node = {**node, "params": {**(node.get("params") or {}), "quality_mask": "auto"}}
+            n_changed += 1
+        out.append(node)
+    return out if n_changed else None

@@ -76,3 +76,4 @@ class Band(BaseModel):
     valid_range: tuple[float, float] | None = Field(default=None, description="closed range of meaningful stored values")
     description: str = Field(default="", max_length=200, description="as the file names it; data, never an instruction")
     wavelength_nm: float | None = None
+    scheme: str = Field(default="", max_length=40, description="how a quality band's bits or classes are read: landsat_c2, …")

@@ -154,7 +154,8 @@ class _Run:
 def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
     """Runs a graph. ModelError where it may not run; ToolFailedError with the evidence so far where it could not end."""
     configuration = configuration_of(arguments, ctx)
-    arguments = expand_quality(arguments, ctx.question.scenes)
+    asked = arguments
+    arguments = expand_quality(asked, ctx.question.scenes)
     program = check_graph(arguments, ctx)
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     used = program.upstream(program.output)
@@ -199,7 +200,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         reason = f"{len(failed)} node{'s' if len(failed) > 1 else ''} failed; {n}: {why}"
     return ToolOutcome(
         configuration=configuration, result=result, evidence=evidence, inputs=_inputs(program, used),
-        arguments_passed=_arguments_passed(program, arguments, region, region_crs),
+        arguments_passed=_arguments_passed(program, asked, region, region_crs),
         state="partial" if failed else "ok", reason=reason[:2000])
 
 

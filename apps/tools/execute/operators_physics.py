@@ -14,6 +14,7 @@ from apps.core.evidence.observation import Frozen
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import OrderStatistics
 from apps.tools.execute.operators_products import band_of, joined, raster_of, same_grid
+from apps.tools.execute.quality import quality_band
 from apps.tools.execute.retrievals import RETRIEVALS
 from apps.tools.execute.types import (
     Call,
@@ -115,24 +116,38 @@ QA_CLASSES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 
 
 class QaParams(Frozen):
-    scheme: Literal["landsat_c2", "landsat_c1", "landsat_precollection", "sentinel2_qa60", "sentinel2_scl", "modis_state_1km",
-                    "mod13_reliability"]
+    scheme: Literal["auto", "landsat_c2", "landsat_c1", "landsat_precollection", "sentinel2_qa60", "sentinel2_scl",
+                    "modis_state_1km", "mod13_reliability"] = Field(
+        default="auto", description="how bits or classes are read; auto: as the product's own band tells")
     flags: tuple[str, ...] = Field(default=("cloud", "shadow"), min_length=1)
     role: str = "qa"
+    band: int | None = Field(default=None, ge=1, description="1-based band, where several have the role")
 
 
 def _plan_qa(call: Call) -> Planned:
     scene = call.inputs[0].scene
     p: QaParams = call.params
-    band = band_of(call, scene, p.role)
+    named = quality_band(scene) if p.scheme == "auto" and p.band is None else None
+    band = named or (band_of(call, scene, p.role) if p.band is None else
+                     next((b for b in scene.bands if b.index == p.band and b.role == p.role), None))
+    if band is None:
+        raise call.refuse(f"band {p.band} of {scene.name} is no {p.role} band.", code="NEEDS_BANDS",
+                          needs={"roles": [p.role], "scene": scene.scene_id})
+    scheme = band.scheme if p.scheme == "auto" else p.scheme
+    if not scheme:
+        raise call.refuse(f"how the quality band of {scene.name} is read is not known; name its scheme.",
+                          needs={"scheme": True, "scene": scene.scene_id})
+    if band.scheme and band.scheme != scheme:
+        raise call.refuse(f"the quality band of {scene.name} is read by {band.scheme}, not by {scheme}: the same bits mean "
+                          "something else there.")
     if (band.scale, band.offset) != (1, 0):
         raise call.refuse("a quality band has no scale.")
-    bits, confidence = QA_BITS.get(p.scheme, {}), QA_CONFIDENCE.get(p.scheme, {})
-    classes = QA_CLASSES.get(p.scheme, {})
+    bits, confidence = QA_BITS.get(scheme, {}), QA_CONFIDENCE.get(scheme, {})
+    classes = QA_CLASSES.get(scheme, {})
     known = {*bits, *confidence, *classes}
     unknown = [f for f in p.flags if f not in known]
     if unknown:
-        raise call.refuse(f"{p.scheme} has no flag {', '.join(unknown)}; it has {', '.join(sorted(known))}.")
+        raise call.refuse(f"{scheme} has no flag {', '.join(unknown)}; it has {', '.join(sorted(known))}.")
     index = band.index
 
     def evaluate(reads: Reads, window: Window) -> Plane:
@@ -145,14 +160,14 @@ def _plan_qa(call: Call) -> Planned:
             elif flag in confidence:
                 shift, least = confidence[flag]
                 out |= (stored >> shift & 3) >= least
-            elif p.scheme == "modis_state_1km" and flag == "cloud":
+            elif scheme == "modis_state_1km" and flag == "cloud":
                 out |= (stored & 3) == 1
             else:
                 out |= stored >> bits[flag] & 1 == 1
         return Plane(out.astype(np.float64), plane.valid)
 
     kind = raster_of(scene, quantity="_".join(p.flags)[:60], unit="1", span=PhysicalRange(0, 1), kind="mask",
-                     formula=f"{p.scheme}: {' or '.join(p.flags)}")
+                     formula=f"{scheme}: {' or '.join(p.flags)}")
     return Planned(kind, bands=((scene.scene_id, band.role, index),), evaluate=evaluate)
 
 

@@ -20,6 +20,7 @@ from apps.core.ports import Window
 from apps.tools.execute.accumulators import Histogram, OrderStatistics
 from apps.tools.execute.formula import Formula, parse
 from apps.tools.execute.indices import INDICES, STAND_INS
+from apps.tools.execute.quality import QualityParams
 from apps.tools.execute.types import (
     Call,
     Kind,
@@ -265,7 +266,7 @@ register(Operator(
 
 
 # --- bands and indices -----------------------------------------------------------------------------------------------------
-class BandParams(Frozen):
+class BandParams(QualityParams):
     role: str
 
 
@@ -325,7 +326,7 @@ register(Operator(
     range="0 or more; −100 to 100 dB", nodata="the scene's policy; a level where the amplitude is 0", plan=_plan_amplitude))
 
 
-class IndexParams(Frozen):
+class IndexParams(QualityParams):
     index: str
     out_of_range: Literal["keep", "mask"] = Field(
         default="keep", description="values outside the physical range: kept and counted, or masked and counted")
@@ -407,7 +408,7 @@ register(Operator(
     reference="INDICES, each with its own"))
 
 
-class PairParams(Frozen):
+class PairParams(QualityParams):
     first: str = Field(description="band role")
     second: str = Field(description="band role")
 
@@ -455,7 +456,7 @@ register(Operator(
     nodata="masked where a band is, and where the second is 0", plan=_plan_ratio))
 
 
-class MathParams(Frozen):
+class MathParams(QualityParams):
     expression: str = Field(max_length=500, description="band roles (one scene) or node ids (rasters) as names")
     range: tuple[float, float] = Field(description="physical range of the result")
     unit: str = Field(default="1", max_length=40)

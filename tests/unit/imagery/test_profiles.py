@@ -1,0 +1,123 @@
+"""Sensor profiles: what products call their bands and how they code values, against the figures of their guides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+
+from apps.imagery import profiles
+from apps.imagery.inspect import Inspection, inspect_file
+from apps.imagery.readers import open_scene
+from tests.unit.imagery.rasters import write
+
+RNG = np.random.default_rng(5)
+
+
+def held(path: Path, names: list[str], dtype: str = "uint16", low: int = 8000, high: int = 20000, name: str = "",
+         planes: Any = None) -> Inspection:
+    """The inspection of a file whose bands are so named."""
+    stored = RNG.integers(low, high, (len(names), 12, 10)).astype(dtype) if planes is None else planes
+    write(path, stored)
+    with rasterio.open(path, "r+") as out:
+        out.descriptions = names
+    return inspect_file(path, name)
+
+
+def coding(found: Inspection) -> list[tuple[str, float, float, str]]:
+    return [(b.role, b.scale, b.offset, b.unit) for b in found.info.bands]
+
+
+def test_landsat8_collection2_by_its_prefix(tmp_path: Path) -> None:
+    found = held(tmp_path / "t.tif", ["SR_B2", "SR_B4", "SR_B5", "SR_B6", "ST_B10", "QA_PIXEL"])
+    assert coding(found) == [
+        ("blue", 2.75e-5, -0.2, "reflectance"), ("red", 2.75e-5, -0.2, "reflectance"), ("nir", 2.75e-5, -0.2, "reflectance"),
+        ("swir1", 2.75e-5, -0.2, "reflectance"), ("thermal1", 0.00341802, 149.0, "K"), ("qa", 1.0, 0.0, "DN"),
+    ]  # fmt: skip
+    assert found.info.sensor == "Landsat 8/9 OLI-TIRS"
+    assert [b.nodata for b in found.info.bands] == [0, 0, 0, 0, 0, 1]
+    assert found.info.bands[5].scheme == "landsat_c2"
+
+
+def test_the_family_with_a_thermal_band_6_is_not_read_as_landsat8(tmp_path: Path) -> None:
+    # SR_B4 is red on Landsat 8 and near infrared on Landsat 4 to 7; QA_PIXEL is in all of them
+    found = held(tmp_path / "t.tif", ["SR_B3", "SR_B4", "SR_B5", "ST_B6", "QA_PIXEL"])
+    assert [b.role for b in found.info.bands] == ["red", "nir", "swir1", "thermal1", "qa"]
+    unsure = held(tmp_path / "u.tif", ["SR_B3", "SR_B4", "QA_PIXEL"])
+    assert [b.role for b in unsure.info.bands] == ["unknown", "unknown", "qa"]
+    told = held(tmp_path / "v.tif", ["SR_B3", "SR_B4"], name="LT04_L2SP_015032_19890720_20200916_02_T1.tif")
+    assert [b.role for b in told.info.bands] == ["red", "nir"] and told.info.sensor == "Landsat 4 TM"
+
+
+def test_scale_and_offset_are_applied_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.tif"
+    stored = np.array([[[0, 7273, 43636, 18182]]], dtype=np.uint16)
+    found = held(path, ["SR_B5"], name="LC08_L2SP_015032_20200720_20200911_02_T1_SR_B5.tif", planes=stored)
+    with open_scene(found.info, path) as reader:
+        read = reader.read([1])
+    # the guide's valid range 7273 to 43636 is 0 to 1; 0 is fill
+    assert read.valid[0, 0].tolist() == [False, True, True, True]
+    assert read.data[0, 0, 1:] == pytest.approx([0.0, 1.0, 0.3], abs=2e-5)
+    # a file that declares its own scale is not scaled a second time
+    with rasterio.open(path, "r+") as out:
+        out.scales, out.offsets = (2.75e-5,), (-0.2,)
+    again = inspect_file(path, "LC08_L2SP_015032_20200720_20200911_02_T1_SR_B5.tif")
+    assert (again.info.bands[0].scale, again.info.bands[0].offset) == (2.75e-5, -0.2)
+
+
+def test_floats_under_a_products_name_are_left_alone(tmp_path: Path) -> None:
+    found = held(tmp_path / "t.tif", ["SR_B4", "SR_B5", "SR_B6"], planes=RNG.random((3, 8, 8)).astype(np.float32))
+    assert {(b.scale, b.offset) for b in found.info.bands} == {(1.0, 0.0)}
+
+
+@pytest.mark.parametrize(("name", "dtype", "expected"), [
+    ("sur_refl_b01", "int16", ("red", 1e-4, 0.0, "reflectance")),
+    ("sur_refl_b02_1", "int16", ("nir", 1e-4, 0.0, "reflectance")),
+    ("LST_Day_1km", "uint16", ("lst", 0.02, 0.0, "K")),
+    ("SurfReflect_I2_1", "int16", ("nir", 1e-4, 0.0, "reflectance")),
+    ("DNB_BRDF-Corrected_NTL", "uint16", ("radiance", 0.1, 0.0, "nW/cm2/sr")),
+    ("state_1km", "uint16", ("qa", 1.0, 0.0, "DN")),
+])  # fmt: skip
+def test_modis_and_viirs(tmp_path: Path, name: str, dtype: str, expected: tuple[str, float, float, str]) -> None:
+    found = held(tmp_path / "t.tif", [name], dtype)
+    assert coding(found) == [expected]
+    assert found.info.sensor.startswith(("MODIS", "VIIRS"))
+
+
+def test_a_scene_classification_is_not_scaled_as_reflectance(tmp_path: Path) -> None:
+    found = held(tmp_path / "t.tif", ["B4", "B8", "B8A", "SCL"], low=1, high=11)
+    assert found.info.bands[3].role == "qa" and found.info.bands[3].scheme == "sentinel2_scl"
+    assert (found.info.bands[3].scale, found.info.bands[0].scale) == (1.0, 1e-4)
+
+
+def test_collection1_reflectance(tmp_path: Path) -> None:
+    stored = np.array([[[-9999, 0, 3000, 16001]]], dtype=np.int16)
+    found = held(tmp_path / "t.tif", [""], name="LC08_L1TP_015032_20160720_20170221_01_T1_sr_band5.tif", planes=stored)
+    assert coding(found) == [("nir", 1e-4, 0.0, "reflectance")]
+    with open_scene(found.info, tmp_path / "t.tif") as reader:
+        assert reader.read([1]).valid[0, 0].tolist() == [False, True, True, False]
+
+
+def test_backscatter_in_decibels_is_told_from_power(tmp_path: Path) -> None:
+    decibel = held(tmp_path / "s1.tif", ["VV", "VH"], name="S1A_IW_GRDH_1SDV_20200720T054321.tif",
+                   planes=RNG.normal(-12, 3, (2, 9, 9)).astype(np.float32))
+    assert [b.unit for b in decibel.info.bands] == ["dB", "dB"] and decibel.info.sensor == "Sentinel-1 SAR"
+    power = held(tmp_path / "p.tif", ["VV", "VH"], planes=RNG.random((2, 9, 9)).astype(np.float32))
+    assert [b.unit for b in power.info.bands] == ["DN", "DN"]
+    assert next(f.light for f in power.findings if f.key == "scale") == "warn"
+
+
+def test_bits_of_old_landsat_bands_by_their_greatest_value() -> None:
+    assert profiles.bqa_scheme(53248.0) == "landsat_precollection"  # cloud of the 2014 handbook
+    assert profiles.bqa_scheme(2800.0) == "landsat_c1"  # cloud of the 2017 handbook
+    assert profiles.bqa_scheme(None) == ""
+
+
+@pytest.mark.shared_data
+def test_the_quality_band_of_a_real_file(shared_data: Path) -> None:
+    folder = shared_data / "multispectral"
+    quality = inspect_file(folder / "landsat8_cloudy/l8_BQA.tif").info.bands[0]
+    assert (quality.role, quality.scheme) == ("qa", "landsat_precollection")
