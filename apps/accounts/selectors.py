@@ -37,12 +37,16 @@ def can(user: Person, project: Project, action: str) -> bool:
 
 
 def can_anywhere(user: Person, action: str) -> bool:
-    """For what belongs to no project (the prior): in at least one project of the user's own, or site staff."""
+    """For what belongs to no project (the prior): site staff, or a role that somebody else gave the user in a project.
+
+    A role that one has by making a project oneself opens nothing that all share.
+    """
     if not user.is_authenticated or not user.is_active:
         return False
     if user.is_staff:
         return True
-    roles = Membership.objects.filter(user_id=user.pk, project__archived_at__isnull=True).values_list("role", flat=True)
+    given = Membership.objects.filter(user_id=user.pk, project__archived_at__isnull=True).exclude(project__created_by_id=user.pk)
+    roles = given.values_list("role", flat=True)
     return any(role_allows(cast(Role, role), action) for role in roles)
 
 
@@ -74,7 +78,7 @@ def require_anywhere(user: Person, action: str) -> None:
         raise UserError(
             "FORBIDDEN",
             "Your role does not allow this.",
-            "It needs a higher role in one of your projects.",
+            "It needs a higher role that somebody gave you in a project of theirs.",
             "Ask an administrator.",
             status=403,
         )

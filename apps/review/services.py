@@ -17,7 +17,7 @@ from apps.core.evidence.events import VerdictGiven, VerdictUndone
 from apps.core.ids import uuid7
 from apps.prior.services import prior_record_verdict, prior_undo
 from apps.review.models import Claim, VerdictRecord
-from apps.runs.models import ObservationRow
+from apps.runs.models import ObservationRow, Run
 from apps.runs.selectors import access_observation
 from apps.runs.services import event_append, run_revise
 
@@ -32,8 +32,8 @@ def verdict_give(
     """Records a person's verdict. It stands beside the machine's decision; the run is recomputed after the commit.
 
     ``accept`` and ``reject`` move the prior, ``unsure`` does not; a newer verdict on the same observation compensates the
-    movement of the former. UserError: BAD_ARGUMENT (value or reason unknown, reject without a reason); NotFoundError for
-    others' observations and for roles that may not review.
+    movement of the former, and the same verdict of the same person given twice is one. UserError: BAD_ARGUMENT (value or
+    reason unknown, reject without a reason); NotFoundError for others' observations and for roles that may not review.
     """
     if value not in VALUES:
         raise UserError("BAD_ARGUMENT", f"“{value}” is no verdict.", f"Known are {', '.join(VALUES)}.", "Choose one of them.")
@@ -61,11 +61,15 @@ def verdict_give(
             status=409,
         )
     with transaction.atomic():
-        ObservationRow.objects.select_for_update().get(pk=row.pk)
+        _lock(row)
         now = timezone.now()
         former = list(
             VerdictRecord.objects.select_for_update().filter(observation=row, undone_at__isnull=True, replaced_by__isnull=True)
         )
+        for f in former:
+            # a double click or a repeated request: one verdict, which one undo takes back
+            if (f.author_id, f.value, f.reason, f.note) == (user.pk, value, reason, note):
+                return f
         shown = row.audit_probability if row.decision == "accept" and row.is_audit else 1.0
         record = VerdictRecord(
             id=uuid7(),
@@ -108,6 +112,12 @@ def verdict_give(
     return record
 
 
+def _lock(row: ObservationRow) -> ObservationRow:
+    """Locks the run, then the observation: the order in which a worker that appends events takes them."""
+    Run.objects.select_for_update().get(pk=row.run_id)
+    return ObservationRow.objects.select_for_update().get(pk=row.pk)
+
+
 def _move_prior(record: VerdictRecord, row: ObservationRow, user: User) -> UUID | None:
     if record.value == "unsure":
         return None
@@ -142,7 +152,7 @@ def verdict_undo(*, user: User, verdict_id: Any, enqueue: bool = True) -> Verdic
     except NotFoundError:
         raise NotFoundError("verdict") from None
     with transaction.atomic():
-        row = ObservationRow.objects.select_for_update().get(pk=record.observation_id)
+        row = _lock(record.observation)
         record = VerdictRecord.objects.select_for_update().get(pk=key)
         if record.undone_at is not None or record.replaced_by_id is not None:
             raise UserError(

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def reviewer(live_stack: LiveStack) -> User:
     user = user_create(username="rhea", password="a long river runs", full_name="Rhea Ost")
-    project = project_create(user=user, name="Fields")
+    project = project_create(user=None, name="Fields")
     membership_set(project=project, username="rhea", role="administrator")
     return user
 

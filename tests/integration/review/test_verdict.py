@@ -1,19 +1,24 @@
 """Override and undo: the answer before and after, and the prior back to the digit."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
+from django.db import close_old_connections, connection
 
 from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set
 from apps.core.errors import NotFoundError, UserError
+from apps.core.evidence.events import AnswerGiven, VerdictGiven
+from apps.prior.models import PriorEvent
 from apps.review import selectors as review
 from apps.review.models import VerdictRecord
 from apps.review.services import claim_take, verdict_give, verdict_undo
 from apps.runs import selectors
 from apps.runs.assembly import prior_source
-from apps.runs.models import ObservationRow, Run
-from apps.runs.services import run_execute_now
+from apps.runs.models import ObservationRow, Run, RunEvent
+from apps.runs.services import event_append, run_execute_now
 
 
 def prior_of(row: ObservationRow) -> tuple[float, tuple[float, float], float]:
@@ -141,3 +146,64 @@ def test_a_claim_keeps_others_away_until_it_runs_out(ask: Any, analyst: User, st
     claim.until = claim.until.replace(year=2020)
     claim.save()
     assert claim_take(user=stranger, observation_id=row.pk).reviewer == stranger
+
+
+def test_a_double_click_is_one_verdict_that_one_undo_takes_back(ask: Any, analyst: User) -> None:
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    before = prior_of(row)
+    first = verdict_give(user=analyst, observation_id=row.pk, value="reject", reason="wrong_value", enqueue=False)
+    again = verdict_give(user=analyst, observation_id=row.pk, value="reject", reason="wrong_value", enqueue=False)
+    assert first == again
+    assert prior_of(row)[2] == before[2] + 1
+    verdict_undo(user=analyst, verdict_id=again.pk, enqueue=False)
+    row.refresh_from_db()
+    assert row.verdict == ""
+    assert prior_of(row) == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_people_and_a_worker_at_once_leave_one_log_and_one_movement(
+    ask: Any, analyst: User, stranger: User, project: Project
+) -> None:
+    """Two tabs judge while a worker writes the answer again: no deadlock, no gap, one verdict stands, the prior moved once."""
+    membership_set(project=project, username=stranger.username, role="reviewer")
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    answer = selectors.run_state(run.pk).answer
+    assert answer is not None
+    before, events = prior_of(row), PriorEvent.objects.count()
+    together = Barrier(3)
+
+    def judge(user: User, value: str) -> None:
+        close_old_connections()
+        together.wait()
+        for turn in range(4):
+            given = value if turn % 2 == 0 else "unsure"
+            reason = "wrong_value" if given == "reject" else ""
+            verdict_give(user=user, observation_id=row.pk, value=given, reason=reason, enqueue=False)
+        connection.close()
+
+    def work() -> None:
+        close_old_connections()
+        together.wait()
+        for _ in range(12):
+            event_append(run_id=run.pk, event=AnswerGiven(at=row.recorded_at, answer=answer))
+        connection.close()
+
+    with ThreadPoolExecutor(3) as pool:
+        done = [pool.submit(judge, analyst, "accept"), pool.submit(judge, stranger, "reject"), pool.submit(work)]
+        for one in done:
+            one.result(timeout=120)
+    run.refresh_from_db()
+    log = list(RunEvent.objects.filter(run=run).values_list("seq", flat=True))
+    assert log == list(range(1, run.last_seq + 1))
+    standing = VerdictRecord.objects.filter(observation=row, undone_at__isnull=True, replaced_by__isnull=True)
+    last = [e for _, e in selectors.run_events(run.pk, after=0, limit=1000) if isinstance(e, VerdictGiven)][-1]
+    row.refresh_from_db()
+    assert [str(v.pk) for v in standing] == [last.verdict.id]
+    assert row.verdict == last.verdict.value == standing[0].value
+    moved = 0 if last.verdict.value == "unsure" else 1
+    assert prior_of(row)[2] == before[2] + moved
+    seqs = list(PriorEvent.objects.values_list("seq", flat=True))
+    assert seqs == list(range(1, len(seqs) + 1)) and len(seqs) > events
