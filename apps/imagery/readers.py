@@ -19,6 +19,7 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from rasterio.enums import MaskFlags, Resampling
+from rasterio.env import set_gdal_config
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.windows import Window as RasterioWindow
 
@@ -63,8 +64,12 @@ def open_raster(path: Path, *, cache_bytes: int | None = None) -> Any:
             "Ingest the scene again.",
         )
     try:
-        with rasterio.Env(**GDAL_OPTIONS | ({} if cache_bytes is None else {"GDAL_CACHEMAX": cache_bytes})):
-            return rasterio.open(path, driver=kind.driver)
+        with rasterio.Env(**GDAL_OPTIONS):
+            dataset = rasterio.open(path, driver=kind.driver)
+        if cache_bytes is not None:
+            # an Env puts back what it found when it ends, in whichever thread: so this is said after it
+            set_gdal_config("GDAL_CACHEMAX", cache_bytes)
+        return dataset
     except RasterioError as error:
         raise UserError(
             "UNREADABLE",
