@@ -24,6 +24,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.checks.case import Case, number_of
 from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
+from apps.verification.quality import DEFAULT, flagged, quality_band_of
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
@@ -193,8 +194,35 @@ class Look:
         """The plane of a product node. CannotLookError for what it cannot follow."""
         key = (node_id, window)
         if key not in self._planes:
-            self._planes[key] = self._node(node_id, window)
+            plane = self._node(node_id, window)
+            node = self.case.nodes[node_id]
+            if node["params"].get("quality_mask") == "auto":
+                named = node["params"].get("quality_flags") or ()
+                plane = self._unflagged(scene_of_node(self.case, node_id), plane, tuple(str(f) for f in named), window)
+            self._planes[key] = plane
         return self._planes[key]
+
+    def flags(
+        self, scene: SceneInfo, window: Window, flags: tuple[str, ...] = (), scheme: str = "", index: int | None = None
+    ) -> Plane:
+        """Where the scene's quality band flags its pixels, as 0 and 1, by the verifier's own table."""
+        chosen = (
+            quality_band_of(scene.bands)
+            if index is None and not scheme
+            else next((b for b in scene.bands if b.role == "qa" and index in (None, b.index)), None)
+        )
+        if chosen is None:
+            raise CannotLookError("the scene has no quality band that the second look can read")
+        scheme = scheme or chosen.scheme
+        held = self._read(scene, (chosen.index,), window)
+        found = flagged(held.data[0], scheme, flags or DEFAULT.get(scheme, ()))
+        if found is None or not scheme:
+            raise CannotLookError(f"the second look does not know these flags of {scheme or 'the quality band'}")
+        return Plane(found.astype(np.float64), held.valid[0])
+
+    def _unflagged(self, scene: SceneInfo, plane: Plane, flags: tuple[str, ...], window: Window) -> Plane:
+        quality = self.flags(scene, window, flags)
+        return Plane(plane.data, plane.valid & quality.valid & (quality.data == 0))
 
     def _node(self, node_id: str, window: Window) -> Plane:
         node = self.case.nodes.get(node_id)
@@ -224,6 +252,15 @@ class Look:
             plane, mask = self.node(inputs[0], window), self.node(inputs[1], window)
             chosen = (mask.data != 0) == (str(params.get("keep", "true")) == "true")
             return Plane(plane.data, plane.valid & mask.valid & chosen)
+        if op == "raster.product.qa_mask" and len(inputs) == 1:
+            scheme, at = str(params.get("scheme") or ""), params.get("band")
+            return self.flags(
+                scene_of_node(self.case, node_id),
+                window,
+                tuple(str(f) for f in params.get("flags") or ("cloud", "shadow")),
+                "" if scheme == "auto" else scheme,
+                at if isinstance(at, int) else None,
+            )
         if op == "raster.product.logic" and len(inputs) >= 2:
             scene_of_node(self.case, node_id)
             return self._logic(str(params.get("op") or "and"), [self.node(n, window) for n in inputs])

@@ -1,7 +1,7 @@
 """Quality bands: which scheme reads a scene's, and the option ``quality_mask`` of products written out as nodes of the graph.
 
-A product with ``quality_mask`` ``auto`` becomes three nodes: the product, the mask of the flags, and the product without the flagged
-pixels under the old name; so the evidence counts what was taken out as for any other graph.
+A product with ``quality_mask`` ``auto`` becomes three nodes: the product, the mask of the flags, and the product without the
+flagged pixels under the old name; so the evidence counts what was taken out as for any other graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class QualityParams(Frozen):
 
     quality_mask: Literal["none", "auto"] = Field(
         default="none", description="auto: pixels that the scene's own quality band flags are taken out")
-    quality_flags: tuple[str, ...] = Field(default=(), max_length=8, description="which; none: cloud and shadow, as the scheme tells")
+    quality_flags: tuple[str, ...] = Field(
+        default=(), max_length=8, description="none: cloud and shadow, as the scheme tells them")
 
 
 def quality_band(scene: SceneInfo) -> Band | None:

@@ -9,12 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
+from scipy import ndimage
 from shapely import STRtree
 from shapely.geometry import shape
 
 from apps.core.evidence.observation import LayerRef, Observation
-from apps.core.geo.grid import Grid
+from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
@@ -1210,64 +1212,128 @@ def _separation(case: Case, plain: Callable[[Window], Plane], scene: SceneInfo, 
 # --- distances, history -----------------------------------------------------------------------------------------------------
 @check("distance_recomputes", catches=("degrees as metres", "wrong GSD", "wrong unit"), reads=("/result/value", "/parents"))
 def distance_recomputes(case: Case) -> Finding:
-    """The shortest distance between two named layers of boxes or polygons in pixels, times the GSD, is the value."""
+    """The distance between two named layers (boxes, polygons or masks of one grid), measured again from their pixels, is the
+    value: the closest pair, or the mean or maximum over the subject's instances. Between edges only."""
     if case.kind != "distance" or case.value is None:
         return not_applicable("no distance")
     spec, sources = case.arguments.get("spec"), case.arguments.get("sources")
-    if (
-        not isinstance(spec, dict)
-        or spec.get("distance_statistic", "minimum") != "minimum"
-        or not isinstance(sources, list)
-        or len(sources) != 2
-    ):
-        return not_applicable("no minimum between two layers")
-    layers = []
-    for source in sources:
-        layer = source.get("layer") if isinstance(source, dict) else None
-        parent = next((p for p in case.parents if isinstance(layer, dict) and p.id == layer.get("observation")), None)
-        ref = (
-            next(
-                (
-                    r
-                    for r in parent.result.layers
-                    if r.kind in ("boxes", "polygons")
-                    and r.label != "candidates"
-                    and (not isinstance(layer, dict) or not layer.get("label") or r.label == layer.get("label"))
-                ),
-                None,
-            )
-            if parent
-            else None
-        )
-        if ref is None or ref.crs != "image":
-            return not_applicable("a source is no layer in pixels")
-        layers.append(ref)
-    scene = case.scenes.get(layers[0].source_scene_id or "") or (
+    if not isinstance(spec, dict) or not isinstance(sources, list) or len(sources) != 2:
+        return not_applicable("no distance between two layers")
+    if spec.get("distance_between", "edges") != "edges" or spec.get("relation") or case.is_limited:
+        return not_applicable("centroids, a relation or a region: another distance")
+    layers = [_layer_of_source(case, source) for source in sources]
+    first, second = layers
+    if first is None or second is None:
+        return not_applicable("a source is no layer in pixels")
+    if sources[1].get("name") == spec.get("subject") and sources[0].get("name") != spec.get("subject"):
+        first, second = second, first
+    scene = case.scenes.get(first.source_scene_id or "") or (
         next(iter(case.scenes.values())) if len(case.scenes) == 1 else None
     )
-    gsd = scene.effective_gsd_m if scene else None
+    grids = {ref.grid for ref in (first, second) if ref.grid is not None}
+    if len(grids) > 1 or (grids and scene is not None and grids != {scene.grid}):
+        return not_applicable("the layers lie on different grids")
+    grid = next(iter(grids), scene.grid if scene else None)
+    pixel = _pixel_m(grid, scene.effective_gsd_m if scene else None) if grid is not None else None
     mine = to_si(case.value, case.observation.result.unit)
-    if gsd is None or mine is None or dimension(case.observation.result.unit) != "length":
+    if pixel is None or mine is None or dimension(case.observation.result.unit) != "length":
         return not_applicable("the GSD is not known")
     try:
-        one, other = ([shape(f["geometry"]) for f in case.features(ref)] for ref in layers)
+        one, whose = _shapes_px(case, first)
+        other, _ = _shapes_px(case, second)
     except Exception:  # unreadable shapes are another check's finding
         return not_applicable("the shapes cannot be read")
-    if not one or not other or len(one) * len(other) > 4_000_000:
+    if not len(one) or not len(other) or max(len(one), len(other)) > 300_000:
         return not_applicable("nothing to measure between, or too much")
-    tree = STRtree(other)
-    least = min(float(g.distance(other[int(tree.nearest(g))])) for g in one) * gsd
-    if abs(least - mine) > max(0.02 * least, 1.5 * gsd):
+    size = np.array(pixel)
+    flat = [shapely.transform(g, lambda p: p * size) for g in (one, other)]
+    (index, _), gaps = STRtree(flat[1]).query_nearest(flat[0], all_matches=False, return_distance=True)
+    least = np.full(int(whose.max()) + 1, np.inf)
+    np.minimum.at(least, whose[index], gaps)
+    least[_lying_within(case, first, second, one, other, whose)] = 0
+    least = least[np.isfinite(least)]
+    statistic = str(spec.get("distance_statistic") or "minimum")
+    truth = float({"minimum": np.min, "mean": np.mean, "maximum": np.max}[statistic](least))
+    if abs(truth - mine) > max(0.02 * truth, 1.5 * max(pixel)):
         return failed(
-            "The closest pair of the two layers is another distance apart.",
+            f"The {statistic} distance of the two layers, measured again from their pixels, is another.",
             measured=mine,
-            expected=least,
+            expected=truth,
             unit="m",
             at=("/result/value", "/parents"),
         )
     return passed(
-        "The closest pair of the two layers is this far apart.", measured=mine, expected=least, unit="m", at=("/result/value",)
+        f"Measured again from their pixels, the two layers are this far apart ({statistic}).",
+        measured=mine,
+        expected=truth,
+        unit="m",
+        at=("/result/value",),
     )
+
+
+def _layer_of_source(case: Case, source: Any) -> LayerRef | None:
+    """The layer in pixels that a source of measure names, or None."""
+    layer = source.get("layer") if isinstance(source, dict) else None
+    parent = next((p for p in case.parents if isinstance(layer, dict) and p.id == layer.get("observation")), None)
+    if parent is None or not isinstance(layer, dict):
+        return None
+    kinds = ("boxes", "polygons") if source.get("mode") == "objects" else ("mask", "boxes", "polygons")
+    label = layer.get("label") or ""
+    fitting = [r for r in parent.result.layers if r.kind in kinds and r.label != "candidates" and label in ("", r.label)]
+    named = [r for r in fitting if r.label.lower() == str(source.get("name")).lower()]
+    ref = (named or fitting or [None])[0]
+    return ref if ref is not None and (ref.kind == "mask" or ref.crs == "image") else None
+
+
+def _shapes_px(case: Case, ref: LayerRef) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """(shapes in pixels, number of the instance of each); of a mask the squares of its pieces' outer pixels."""
+    if ref.kind != "mask":
+        shapes = np.array([shape(f["geometry"]) for f in case.features(ref)], dtype=object)
+        return shapes, np.arange(len(shapes))
+    mask, valid = case.mask(ref)
+    held = np.pad(mask & valid, 1)
+    pieces, _ = ndimage.label(held, structure=np.ones((3, 3)))
+    inner = held[:-2, 1:-1] & held[2:, 1:-1] & held[1:-1, :-2] & held[1:-1, 2:]
+    rows, cols = np.nonzero(held[1:-1, 1:-1] & ~inner)
+    return np.asarray(shapely.box(cols, rows, cols + 1, rows + 1)), np.asarray(pieces[rows + 1, cols + 1] - 1, dtype=np.int64)
+
+
+def _lying_within(
+    case: Case, first: LayerRef, second: LayerRef, one: NDArray[Any], other: NDArray[Any], whose: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Numbers of the first layer's instances that lie within the second, or hold a part of it: outlines alone do not tell."""
+    found: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+    masks = [np.logical_and(*case.mask(ref)) if ref.kind == "mask" else None for ref in (first, second)]
+
+    def at_centroids(mask: NDArray[np.bool_], shapes: NDArray[Any]) -> tuple[NDArray[np.bool_], Any]:
+        points = shapely.get_coordinates(shapely.centroid(shapes)).astype(np.int64)
+        cols, rows = np.clip(points[:, 0], 0, mask.shape[1] - 1), np.clip(points[:, 1], 0, mask.shape[0] - 1)
+        return mask[rows, cols], (rows, cols)
+
+    if masks[1] is not None:
+        found.append(whose[at_centroids(masks[1], one)[0]])
+    if masks[0] is not None:
+        pieces, _ = ndimage.label(masks[0], structure=np.ones((3, 3)))
+        if masks[1] is not None and masks[0].shape == masks[1].shape:
+            found.append(pieces[masks[0] & masks[1]].astype(np.int64) - 1)
+        elif masks[1] is None:
+            hit, where = at_centroids(masks[0], other)
+            found.append(pieces[where][hit].astype(np.int64) - 1)
+    return np.unique(np.concatenate(found))
+
+
+def _pixel_m(grid: Grid, gsd_m: float | None) -> tuple[float, float] | None:
+    """Metres of a step along a row and along a column at the grid's middle; None for rotated grids and unknown sizes."""
+    if grid.crs is None:
+        return None if gsd_m is None else (gsd_m, gsd_m)
+    _, b, _, d, _, _ = grid.transform
+    if b or d:
+        return None
+    c, r = grid.width / 2, grid.height / 2
+    t = transformer(grid.crs, "EPSG:4326")
+    at, right, down = (t.transform(*grid.xy(*p)) for p in ((c, r), (c + 1, r), (c, r + 1)))
+    geod = geod_of("EPSG:4326")
+    return float(geod.inv(*at, *right)[2]), float(geod.inv(*at, *down)[2])
 
 
 @check(

@@ -1,0 +1,119 @@
+"""Quality bands and distances between masks, looked at again with the verifier's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.core.evidence.observation import Observation
+from apps.core.geo.grid import Grid
+from apps.verification.checks import run_checks
+from apps.verification.requests import propose_requests
+from tests.unit.tools.rasters import Bench, scene
+from tests.unit.tools.test_quality_mask import with_scheme
+from tests.unit.verification import samples as s
+
+RNG = np.random.default_rng(12)
+
+
+def outcomes(sample: s.Sample) -> dict[str, str]:
+    return {c.check: c.outcome for c in run_checks(sample.case())[0]}
+
+
+def cloudy() -> Bench:
+    stored = RNG.integers(100, 3000, (3, 60, 50)).astype(np.uint16)
+    stored[2] = 64
+    stored[2, :, :12], stored[2, :10] = 8, 16
+    stored[0, :, :12] = stored[1, :, :12]  # clouds: as bright in red as in near infrared
+    return Bench(with_scheme(scene(stored, ["red", "nir", "qa"]), "landsat_c2"))
+
+
+def mean_ndvi(bench: Bench, **params: Any) -> s.Sample:
+    return s.ask(bench, "What is the mean NDVI?", "number", "execute", s.graph(
+        s.S, ("i", "raster.product.index", ("s1",), {"index": "ndvi", **params}),
+        ("out", "raster.summarize.statistic", ("i",), {"statistic": "mean"})))  # fmt: skip
+
+
+def test_the_request_for_a_quality_mask_can_be_executed_and_its_answer_passes() -> None:
+    bench = cloudy()
+    plain = mean_ndvi(bench)
+    assert outcomes(plain)["completeness.quality_mask_applied"] == "failed"
+    wanted = next(r for r in propose_requests(plain.case(), {}, {}) if r.kind == "quality_mask")
+    masked = s.ask(bench, "What is the mean NDVI?", "number", "execute", {**plain.observation.arguments, **wanted.arguments})
+    found = outcomes(masked)
+    assert [k for k, v in found.items() if v in ("failed", "errored")] == []
+    assert found["completeness.quality_mask_applied"] == found["consistency.value_matches_source"] == "passed"
+    assert found["contract.arguments_passed_as_asked"] == "passed"
+    red, nir, qa = (bench.stored["s"][k].astype(float) for k in range(3))
+    assert masked.observation.result.value == pytest.approx(((nir - red) / (nir + red))[qa == 64].mean(), rel=1e-12)
+    assert not any(r.kind == "quality_mask" for r in propose_requests(masked.case(), {}, {}))
+
+
+def test_a_mask_that_was_asked_for_and_not_applied_or_turned_round_is_caught() -> None:
+    bench = cloudy()
+    masked, plain = mean_ndvi(bench, quality_mask="auto"), mean_ndvi(bench)
+    assert outcomes(masked)["consistency.value_matches_source"] == "passed"
+    left_out = masked.but({"/result/value": plain.observation.result.value})
+    assert outcomes(left_out)["consistency.value_matches_source"] == "failed"
+    red, nir, qa = (bench.stored["s"][k].astype(float) for k in range(3))
+    turned = masked.but({"/result/value": float(((nir - red) / (nir + red))[qa != 64].mean())})
+    assert outcomes(turned)["consistency.value_matches_source"] == "failed"
+
+
+def two_masks(crs: str | None = "EPSG:32630", pixel: float = 10.0, shift: int = 0) -> tuple[Bench, list[Observation]]:
+    """Lakes and fires drawn on one grid, as two observations that measure may read."""
+    info, stored = scene(np.ones((1, 80, 100), np.uint8), ["red"], crs=crs, pixel=pixel,
+                         origin=(600000.0, 5600000.0) if crs != "EPSG:4326" else (10.0, 60.0), gsd_m=None if crs else pixel)
+    bench = Bench((info, stored))
+    lake, fire = np.zeros((80, 100), bool), np.zeros((80, 100), bool)
+    lake[10:20, 10:20], fire[10:14, 50:60], fire[40:44, 23 + shift:30 + shift] = True, True, True
+    found = []
+    for name, mask in (("lake", lake), ("fire", fire)):
+        ref = bench.layers.put_mask(mask, np.ones_like(mask), info.grid, label=name, scene_id="s")
+        base = s.water() if not found else found[0]
+        held = base.observation if isinstance(base, s.Sample) else base
+        found.append(held.model_copy(update={"id": f"o-{name}", "result": held.result.model_copy(update={"layers": (ref,)})}))
+    return bench, found
+
+
+def apart(bench: Bench, parents: list[Observation], **spec: Any) -> s.Sample:
+    sources = [{"name": n, "mode": "regions", "layer": {"observation": f"o-{n}", "label": n}} for n in ("fire", "lake")]
+    return s.ask(bench, "How far is the fire from the lake?", "distance", "measure", {
+        "sources": sources, "spec": {"metric": "distance", "subject": "fire", "reference": "lake", **spec}}, parents)  # fmt: skip
+
+
+@pytest.mark.parametrize(("crs", "pixel"), [("EPSG:32630", 10.0), ("EPSG:4326", 0.001), (None, 0.5)])
+def test_distance_between_masks_is_measured_again(crs: str | None, pixel: float) -> None:
+    bench, parents = two_masks(crs, pixel)
+    right = apart(bench, parents)
+    assert outcomes(right)["consistency.distance_recomputes"] == "passed"
+    value: Any = right.observation.result.value
+    for wrong in (value * 1.5, value / 1000, value + 8 * pixel * (111_000 if crs == "EPSG:4326" else 1)):
+        assert outcomes(right.but({"/result/value": wrong}))["consistency.distance_recomputes"] == "failed"
+
+
+@pytest.mark.parametrize(("statistic", "expected"), [("minimum", 10 * np.hypot(20, 3)), ("maximum", 300.0),
+                                                     ("mean", (10 * np.hypot(20, 3) + 300) / 2)])
+def test_statistics_over_instances(statistic: str, expected: float) -> None:
+    bench, parents = two_masks()
+    right = apart(bench, parents, distance_statistic=statistic)
+    assert right.observation.result.value == pytest.approx(expected, rel=2e-3)
+    check = next(c for c in run_checks(right.case())[0] if c.check == "consistency.distance_recomputes")
+    assert check.outcome == "passed" and float(str(check.expected)) == pytest.approx(expected, rel=2e-3)
+    other = {"minimum": 300.0, "maximum": 200.0, "mean": 300.0}[statistic]
+    assert outcomes(right.but({"/result/value": other}))["consistency.distance_recomputes"] == "failed"
+
+
+def test_masks_that_share_pixels_are_not_apart() -> None:
+    bench, parents = two_masks()
+    inner = np.zeros((80, 100), bool)
+    inner[14:16, 14:16] = True  # wholly inside the lake
+    grid: Grid = bench.question.scenes[0].grid
+    ref = bench.layers.put_mask(inner, np.ones_like(inner), grid, label="fire", scene_id="s")
+    held: Mapping[str, Any] = {"result": parents[1].result.model_copy(update={"layers": (ref,)})}
+    right = apart(bench, [parents[0], parents[1].model_copy(update=held)])
+    assert right.observation.result.value == 0
+    assert outcomes(right)["consistency.distance_recomputes"] == "passed"
