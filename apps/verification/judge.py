@@ -190,7 +190,7 @@ class CalibratedJudge:
             "contributions": opinion.contributions,
             "reasons": (*opinion.reasons, *decision.reasons)[:20],
         }
-        if decision.decision == "request_evidence" and (opinion.faults or p <= self.policy.reject_at):
+        if decision.decision != "reject" and (opinion.faults or p <= self.policy.reject_at):
             seen |= {"decision": "reject", "stage": "rules" if opinion.faults else "verifier", "requested": ()}
         return decision.model_copy(update=seen)
 

@@ -119,7 +119,6 @@ def test_folds_deal_whole_tasks_evenly() -> None:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fitting as it is, on fewer and smaller trees."""
     monkeypatch.setattr(fitting, "OUTER", 3)
-    monkeypatch.setitem(fitting.BAG, "calls", (fitting.SEED,))
     for settings in fitting._SETTINGS.values():
         monkeypatch.setitem(settings, "max_iter", 12)
         monkeypatch.setitem(settings, "min_samples_leaf", 3)

@@ -1,0 +1,109 @@
+"""`evaluate trajectories|cases` and `manage verifier` from the command line, with their exit statuses."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from apps.evaluation import reports
+from apps.runs.assembly import judge_for_files
+from apps.runs.verifiers import calibrated_weights, verifier_history
+from apps.verification.features import FEATURES
+from tests.unit.evaluation.trajectories import pairs_of, write
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        call_command(*words)
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, settings: Any) -> Path:
+    settings.RSURE_HOME = tmp_path / "home"
+    settings.RSURE_HOME.mkdir()
+    return Path(settings.RSURE_HOME)
+
+
+def test_trajectories_are_scored_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write(tmp_path / "runs", pairs_of(range(4)))
+    status, out, _ = run(capsys, "evaluate", "trajectories", str(folder), "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert {"R_dep", "R_err", "R_prop", "bad_observations", "answers_wrong", "prior", "cost"} <= set(report)
+    newest = reports.newest("trajectories")
+    assert newest is not None
+    assert newest["data"] == report["data"]
+    status, out, _ = run(capsys, "evaluate", "trajectories", str(folder))
+    assert status == 0
+    assert "R_dep 1.000" in out
+
+
+@pytest.mark.parametrize("what", ["trajectories", "cases"])
+def test_bad_input_ends_with_status_two_and_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    status, out, err = run(capsys, "evaluate", what, str(tmp_path / "nowhere"), "--json")
+    assert status == 2
+    assert json.loads(out)["error"]["code"] == "UNREADABLE"
+    assert "What to do:" in err
+    assert "Traceback" not in err
+
+
+def samples(path: Path, n: int = 60) -> Path:
+    """Labelled samples where look_agreement tells right from wrong."""
+    rng = random.Random(5)
+    lines = []
+    for i in range(n):
+        right = i % 2 == 0
+        features = {"look_agreement": 0.9 if right else 0.4, "valid_share": rng.random(), "warnings": float(rng.randrange(3))}
+        lines.append(json.dumps({"group": f"q{i % 12}", "label": int(right), "features": features}))
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_fit_compare_promote_and_the_way_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(samples(tmp_path / "s.jsonl"))
+    shipped = calibrated_weights().version
+    status, out, _ = run(capsys, "verifier", "fit", "--samples", file, "--version", "mine-1", "--json")
+    assert status == 0
+    fitted = json.loads(out)
+    assert fitted["cross_validated"]["auroc"] == 1.0
+    assert calibrated_weights().version == shipped, "a candidate changes nothing until it is promoted"
+
+    status, out, _ = run(capsys, "verifier", "compare", "mine-1", "--samples", file, "--json")
+    assert status == 0
+    compared = json.loads(out)
+    assert compared["candidate"]["version"] == "mine-1"
+    assert compared["in_use"]["version"] == shipped
+
+    assert run(capsys, "verifier", "promote", "mine-1")[0] == 0
+    assert calibrated_weights().version == "mine-1"
+    assert verifier_history("calibrated") == ["mine-1"]
+    assert set(calibrated_weights().features) <= set(FEATURES)
+    assert run(capsys, "verifier", "fit", "--samples", file, "--version", "mine-1")[0] == 2, "a version never changes"
+
+    assert run(capsys, "verifier", "rollback")[0] == 0
+    assert calibrated_weights().version == shipped
+    assert run(capsys, "verifier", "rollback")[0] == 2
+    assert run(capsys, "verifier", "promote", "../mine-1")[0] == 2
+    assert run(capsys, "verifier", "promote", "unheard-of")[0] == 2
+
+
+@pytest.mark.django_db
+def test_the_judge_takes_what_was_promoted_and_verdicts_are_needed_to_learn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(samples(tmp_path / "s.jsonl"))
+    run(capsys, "verifier", "fit", "--samples", file, "--version", "mine-2")
+    run(capsys, "verifier", "promote", "mine-2")
+    verifier = judge_for_files().verifier
+    assert verifier is not None
+    assert verifier.name == "mine-2"
+    assert run(capsys, "verifier", "fit", "--verdicts", "--version", "mine-3")[0] == 2, "nobody has spoken yet"
