@@ -21,7 +21,16 @@ from apps.core.errors import UserError
 from apps.evaluation.faultbench.cases import BenchCase, bench_cases
 from apps.evaluation.faultbench.faults import FAULTS, Fault
 from apps.evaluation.faultbench.figures import summary
-from apps.evaluation.faultbench.runner import CONFIGURATIONS, Bench, Outcome, Prepared, as_rows, prepare, run_bench
+from apps.evaluation.faultbench.runner import (
+    CONFIGURATIONS,
+    WITHOUT_PIXELS,
+    Bench,
+    Outcome,
+    Prepared,
+    as_rows,
+    prepare,
+    run_bench,
+)
 from apps.evaluation.reports import save
 
 SAMPLES = Path(__file__).resolve().parents[2] / "imagery" / "samples"
@@ -85,12 +94,12 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
     if not cases:
         raise UserError("BAD_ARGUMENT", "No case has such a name.", f"Asked: {', '.join(prefixes)}.", "See --list.")
     configurations = _words(options.get("configurations") or ",".join(CONFIGURATIONS))
-    if set(configurations) - set(CONFIGURATIONS):
+    if set(configurations) - {*CONFIGURATIONS, WITHOUT_PIXELS}:
         raise UserError(
             "BAD_ARGUMENT",
             "There is no such configuration.",
             f"Asked: {', '.join(configurations)}.",
-            f"Known: {', '.join(CONFIGURATIONS)}.",
+            f"Known: {', '.join((*CONFIGURATIONS, WITHOUT_PIXELS))}.",
         )
     return cases, faults, configurations
 
@@ -264,6 +273,17 @@ def _print_report(report: dict[str, Any], out: TextIO) -> None:
         out.write("\nWrong answers in spite of verification\n")
         for row in report["let_through"][:60]:
             out.write(f"  {row['case']:<22} {row['fault']:<26} {row['configuration']:<20} {row['value']} for {row['right']}\n")
+    for name, ends in report["requests"].items():
+        if ends:
+            out.write(f"\nEvidence requests, {name}: right observations kept/lost/open, incorrect ones kept/lost/open\n")
+        for row in ends:
+            cells = [
+                f"{row[side]['accepted']}/{row[side]['rejected']}/{row[side]['left_to_a_person']}"
+                for side in ("right", "incorrect")
+            ]
+            out.write(
+                f"  {row['kind']:<20} {row['n']:>5} made {row.get('answered', 0):>5} answered {cells[0]:>14} {cells[1]:>14}\n"
+            )
     if report["honest_not_right"]:
         out.write("\nNot right without a fault\n")
         for row in report["honest_not_right"]:

@@ -40,6 +40,8 @@ from apps.evaluation.faultbench.rig import (
 )
 
 CONFIGURATIONS = ("none", "verification", "verification_prior")
+# asked for by name: the judge reads result layers but not the source's pixels, and must ask where those would have told
+WITHOUT_PIXELS = "verification_without_pixels"
 # an observation's number is incorrect where it is off by more than this share of the honest one
 VALUE_TOLERANCE = 0.005
 # a layer is incorrect where more than this share of its True pixels differs
@@ -181,7 +183,11 @@ class Bench:
             TrustingJudge()
             if configuration == "none"
             else self.door.make_judge(
-                question, self.layers, prior if configuration == "verification_prior" else None, self.open_scene, weights
+                question,
+                self.layers,
+                prior if configuration == "verification_prior" else None,
+                None if configuration == WITHOUT_PIXELS else self.open_scene,
+                weights,
             )
         )
         recorder = MemoryRecorder()
