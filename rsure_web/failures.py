@@ -1,18 +1,20 @@
 """A UserError raised anywhere in a view becomes an answer with its code, what, why and what to do.
 
-htmx gets the fragment, an API client JSON, everybody else a page; all with the error's own status and an id
+Text with a NUL character is refused before a view sees it: no database keeps it. htmx gets the fragment, an API client JSON, everybody else a page; all with the error's own status and an id
 that is in the log as well. Other exceptions are ours: Django's 500, with the same id.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from rest_framework.parsers import JSONParser
 
 from apps.core.errors import UserError
 from apps.core.ids import new_id
@@ -42,6 +44,38 @@ def answer_of(request: HttpRequest, error: UserError) -> HttpResponse:
     )
 
 
+FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+
+
+def no_nul(*values: Any) -> None:
+    """UserError BAD_ARGUMENT where a text in the values, however nested, holds a NUL character."""
+    todo = list(values)
+    while todo:
+        at = todo.pop()
+        if isinstance(at, str) and "\x00" in at:
+            raise UserError(
+                "BAD_ARGUMENT", "A text cannot be kept.", "It holds a NUL character.", "Take it out and send the text again."
+            )
+        if isinstance(at, Mapping):
+            todo += [*at.keys(), *at.values()]
+        elif isinstance(at, list | tuple):
+            todo += at
+
+
+class StrictJsonParser(JSONParser):
+    """JSON bodies of the API. UserError BAD_ARGUMENT for what is nested too deeply or holds a NUL character."""
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        try:
+            value = super().parse(stream, media_type, parser_context)
+        except RecursionError:
+            raise UserError(
+                "BAD_ARGUMENT", "The body cannot be read.", "It is nested too deeply.", "Send what the API's description says."
+            ) from None
+        no_nul(value)
+        return value
+
+
 class UserErrorMiddleware:
     """Turns UserError into its answer; leaves every other exception alone."""
 
@@ -55,6 +89,15 @@ class UserErrorMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]) -> HttpResponse | None:
+        try:
+            no_nul(kwargs, dict(request.GET.lists()))
+            if request.content_type in FORM_TYPES:
+                no_nul(dict(request.POST.lists()))
+        except UserError as error:
+            return answer_of(request, error)
+        return None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         return answer_of(request, exception) if isinstance(exception, UserError) else None

@@ -52,11 +52,12 @@ def choices_from_text(text: str) -> dict[str, str]:
         return {}
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        why = error.msg if isinstance(error, json.JSONDecodeError) else "too large or nested too deeply"
         raise UserError(
             "BAD_ARGUMENT",
             "The choices cannot be read.",
-            f"They are not JSON: {error.msg}.",
+            f"They are not JSON: {why}.",
             'Write {"A": "12 ha", "B": "30 ha"}.',
         ) from None
     if isinstance(value, list):
@@ -72,6 +73,8 @@ def choices_from_text(text: str) -> dict[str, str]:
             "They must be an object of 2 to 26 texts or numbers.",
             'Write {"A": "12 ha", "B": "30 ha"}.',
         )
+    if any("\x00" in str(part) for item in value.items() for part in item):
+        raise UserError("BAD_ARGUMENT", "The choices cannot be kept.", "They hold a NUL character.", "Take it out.")
     return {str(k)[:8]: str(v)[:500] for k, v in value.items()}
 
 
@@ -102,17 +105,19 @@ def dates_from_words(words: list[str], n: int) -> list[datetime | None]:
     return out
 
 
-def region_from_text(text: str) -> dict[str, Any]:
+def region_from_text(text: str, *, may_read_files: bool = False) -> dict[str, Any]:
     """A GeoJSON geometry from WKT, GeoJSON (geometry, feature, or collection of polygons) or a file that holds either.
 
-    Longitude and latitude, x first. UserError BAD_REGION: unreadable, empty, not polygonal, too many vertices, off the globe.
+    ``may_read_files`` is for the command line alone: from elsewhere a path would read what lies on the server. Longitude and latitude, x first. UserError BAD_REGION: unreadable, empty, not polygonal, too many vertices, off the globe.
     """
     text = text.strip()
     if not text.startswith(("{", "[")) and not re.match(
         r"(?i)(srid=\d+;)?\s*(multi)?(polygon|point|linestring|geometrycollection)", text
     ):
+        if not may_read_files:
+            raise _region_error("It is neither WKT nor GeoJSON.")
         path = Path(text)
-        if not path.is_file():
+        if not _is_file(path):
             raise _region_error("It is neither WKT nor GeoJSON, and no file has that name.")
         if path.stat().st_size > MAX_REGION_BYTES:
             raise _region_error(f"The file is larger than {MAX_REGION_BYTES >> 20} MiB.")
@@ -134,6 +139,13 @@ def region_from_text(text: str) -> dict[str, Any]:
     return dict(json.loads(json.dumps(mapping(geometry))))
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # longer than a name may be, or no name at all
+        return False
+
+
 def _geometry(text: str) -> Any:
     try:
         if text.startswith("{"):
@@ -142,6 +154,8 @@ def _geometry(text: str) -> Any:
                 return shapely.union_all([shapely.from_geojson(json.dumps(f["geometry"])) for f in value["features"]])
             return shapely.from_geojson(json.dumps(value.get("geometry", value) if value.get("type") == "Feature" else value))
         return shapely.from_wkt(re.sub(r"(?i)^srid=\d+;", "", text))
+    except RecursionError:
+        raise _region_error("It is nested too deeply.") from None
     except (shapely.errors.GEOSException, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _region_error(f"It cannot be read: {str(error)[:200]}.") from None
 

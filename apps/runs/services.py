@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 # A share of accepted observations is drawn for audit at random, so that the prior does not learn from rejections alone.
 AUDIT_PROBABILITY = 0.1
 MAX_SCENES = 400
+MAX_QUESTION = 4000
 # Runs that nobody holds and that said nothing for this long are taken up again.
 ORPHAN_AFTER_S = 5
 # A run that never began most likely waits its turn in the broker: it is enqueued once more only after this long.
@@ -65,18 +66,7 @@ def run_start(
     UserError: BAD_QUESTION (no words and no form, or too long), NEEDS_REGION is the planner's; BAD_ARGUMENT (no scene, too
     many, or a scene that is not ready); BAD_REGION (no geometry).
     """
-    text = text.strip()
-    if not text and not form:
-        raise UserError(
-            "BAD_QUESTION", "There is no question.", "The words are empty.", "Ask in a sentence, or fill in the form."
-        )
-    if len(text) > 4000:
-        raise UserError(
-            "BAD_QUESTION",
-            "The question is too long.",
-            f"It has {len(text)} characters; 4,000 are read.",
-            "Ask for one thing at a time.",
-        )
+    text = question_text(text, form)
     if not scenes:
         raise UserError("BAD_ARGUMENT", "There is no imagery to ask about.", "No scene was chosen.", "Choose at least one scene.")
     if len(scenes) > MAX_SCENES:
@@ -117,6 +107,23 @@ def run_start(
         if enqueue:
             transaction.on_commit(lambda: _enqueue(run.pk))
     return run
+
+
+def question_text(text: str, form: dict[str, Any] | None) -> str:
+    """The words without blanks around them. UserError BAD_QUESTION where there are neither words nor a form, or too many."""
+    text = text.strip()
+    if not text and not form:
+        raise UserError(
+            "BAD_QUESTION", "There is no question.", "The words are empty.", "Ask in a sentence, or fill in the form."
+        )
+    if len(text) > MAX_QUESTION:
+        raise UserError(
+            "BAD_QUESTION",
+            "The question is too long.",
+            f"It has {len(text):,} characters; {MAX_QUESTION:,} are read.",
+            "Ask for one thing at a time.",
+        )
+    return text
 
 
 def _region_geometry(region: dict[str, Any]) -> GEOSGeometry:
@@ -301,7 +308,9 @@ def run_execute_now(*, run_id: Any) -> bool:
                     ),
                 )
             # what came in while we worked is due as well; only the cause that was served is taken off
-            Run.objects.filter(pk=run_id, pending_cause=cause).update(pending_cause="")
+            if cause and Run.objects.filter(pk=run_id, pending_cause=cause).update(pending_cause=""):
+                # the last event was announced while the run was still due: pages that were fetched then are told once more
+                announce(run_id, Run.objects.values_list("last_seq", flat=True).get(pk=run_id))
             if not Run.objects.filter(pk=run_id).exclude(pending_cause="").exists():
                 return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, cast
 
 from django.contrib.auth.decorators import login_required
@@ -62,6 +63,13 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
     }
 
 
+def _seq_shown(run: Run, state: RunState) -> int:
+    """Sequence number that a fragment claims. While the run is due again it claims one less than it has: what follows the last
+    event, that nothing is due any more, is no event, and must still be fetched.
+    """
+    return state.seq - 1 if run.pending_cause else state.seq
+
+
 def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
     steps = [_step_view(state, held) for held in state.observations.values()]
     by_id = {s["held"].id: s["o"].step for s in steps}
@@ -72,7 +80,7 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
     return {
         "run": run,
         "state": state,
-        "seq": state.seq,
+        "seq": _seq_shown(run, state),
         "steps": steps,
         "answer": answer,
         "before": state.answer_before,
@@ -133,6 +141,8 @@ def _form_from_post(request: HttpRequest) -> dict[str, Any] | None:
         elif name in ("threshold", "upper", "limit"):
             try:
                 form[name] = float(filled[0])
+                if not math.isfinite(form[name]):
+                    raise ValueError(filled[0])
             except ValueError:
                 raise UserError(
                     "BAD_ARGUMENT",
@@ -214,7 +224,7 @@ def _pixel_region(text: str) -> dict[str, Any]:
 
     try:
         geometry = shapely.from_geojson(text) if text.startswith("{") else shapely.from_wkt(text)
-    except (shapely.errors.GEOSException, TypeError) as error:
+    except (shapely.errors.GEOSException, TypeError, ValueError) as error:
         raise UserError("BAD_REGION", "The region cannot be read.", str(error)[:200], "Draw it again.") from None
     if geometry.geom_type not in ("Polygon", "MultiPolygon") or geometry.area <= 0:
         raise UserError(
@@ -239,7 +249,7 @@ def run_plan(request: HttpRequest) -> HttpResponse:
     """The plan before it runs, as a fragment."""
     asked = _question_from_post(request)
     plan = plan_preview(
-        text=asked["text"],
+        text=services.question_text(asked["text"], asked["form"]),
         scenes=[s.scene_info for s in asked["scenes"]],
         region=asked["region"],
         region_crs=asked["region_crs"],
@@ -315,7 +325,7 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "run": row.run,
         "row": row,
         "state": state,
-        "seq": state.seq,
+        "seq": _seq_shown(row.run, state),
         "view": view,
         "held": held,
         "o": held.observation,

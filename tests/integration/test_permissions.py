@@ -120,7 +120,7 @@ def test_small_roles_change_nothing_of_what_needs_a_larger_one(
     client = Client()
     client.force_login(stranger)
     refused = ("priors/", "members/", "settings/", "archive/")
-    more = ("change/", "confirm/", "again/", "remove/", "stack/", "cancel/", "uploads/", "api/v1/scenes/", "verdict", "claim/")
+    more: tuple[str, ...] = ("change/", "confirm/", "again/", "remove/", "stack/", "cancel/", "uploads/", "api/v1/scenes/", "verdict", "claim/")
     more = more if role == "viewer" else ()
     allowed = []
     for address, is_object in addresses(held):

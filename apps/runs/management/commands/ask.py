@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
     def _ask(self, options: dict[str, Any]) -> int:
         roles = roles_from_text(options["roles"])
-        region = region_from_text(options["region"]) if options["region"] else None
+        region = region_from_text(options["region"], may_read_files=True) if options["region"] else None
         choices = choices_from_text(options["choices"])
         files: list[Path] = options["files"]
         dates = dates_from_words([d for group in options["acquired"] for d in group], len(files))
