@@ -1,7 +1,8 @@
 """A UserError raised anywhere in a view becomes an answer with its code, what, why and what to do.
 
-Text with a NUL character is refused before a view sees it: no database keeps it. htmx gets the fragment, an API client JSON, everybody else a page; all with the error's own status and an id
-that is in the log as well. Other exceptions are ours: Django's 500, with the same id.
+Text with a NUL character is refused before a view sees it: no database keeps it. htmx gets the fragment, an API
+client JSON, everybody else a page; all with the error's own status and an id that is in the log as well. Other
+exceptions are ours: Django's 500, with the same id.
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ def dates_from_words(words: list[str], n: int) -> list[datetime | None]:
 def region_from_text(text: str, *, may_read_files: bool = False) -> dict[str, Any]:
     """A GeoJSON geometry from WKT, GeoJSON (geometry, feature, or collection of polygons) or a file that holds either.
 
-    ``may_read_files`` is for the command line alone: from elsewhere a path would read what lies on the server. Longitude and latitude, x first. UserError BAD_REGION: unreadable, empty, not polygonal, too many vertices, off the globe.
+    ``may_read_files`` is for the command line alone: from elsewhere a path would read what lies on the server.
+    Longitude and latitude, x first. UserError BAD_REGION: unreadable, empty, not polygonal, too many vertices, off the globe.
     """
     text = text.strip()
     if not text.startswith(("{", "[")) and not re.match(

@@ -57,7 +57,7 @@ def report_bytes(state: RunState, kind: str, layers: Any) -> tuple[bytes, str]:
 
 def _safe(cell: object) -> object:
     # a spreadsheet would run a text that starts like a formula
-    return "'" + cell if isinstance(cell, str) and cell[:1] in "=+-@\t\r" else cell
+    return "'" + cell if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def _csv(state: RunState) -> bytes:

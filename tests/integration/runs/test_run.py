@@ -64,8 +64,8 @@ def test_a_share_of_a_picture_without_crs_whose_gsd_is_known(analyst: User, proj
     assert state.answer is not None and not state.answer.abstained, state.answer
     with Image.open(tmp_path / "crop.png") as picture:
         red, green, _ = (np.asarray(band, np.float64) for band in picture.split())
-    method = next(iter(state.observations.values())).observation.evidence.source["thresholds"]
-    (threshold,) = method.values()
+    thresholds: Any = next(iter(state.observations.values())).observation.evidence.source["thresholds"]
+    (threshold,) = thresholds.values()
     expected = float(((green - red) / np.maximum(green + red, 1e-12) > threshold).mean())
     assert state.answer.value == pytest.approx(expected, rel=0.02)
 
@@ -200,3 +200,38 @@ def test_the_page_and_its_fragments_are_the_same_text(ask: Any, analyst: User) -
 
     assert settled(rail).strip() in settled(page)
     assert client.get(f"/runs/{run.pk}/rail/", headers={"X-Seq": str(run.last_seq)}).status_code == 204
+
+
+def test_a_fragment_fetched_before_the_revision_is_taken_off_is_fetched_again(ask: Any, analyst: User) -> None:
+    """The last event of a revision is announced before the run stops being due; a page that came in between must not stick."""
+    import re
+
+    run = ask("How many hectares of water are there?")
+    client = Client()
+    client.force_login(analyst)
+
+    def fragment(seq: str = "") -> tuple[str, bool]:
+        answer = client.get(f"/runs/{run.pk}/rail/", headers={"X-Seq": seq})
+        assert answer.status_code == 200
+        found = re.search(r'data-seq="(\d+)"( data-live-done)?', answer.content.decode())
+        assert found is not None
+        return found[1], found[2] is not None
+
+    Run.objects.filter(pk=run.pk).update(pending_cause="a verdict")
+    between, is_done = fragment()
+    assert not is_done and int(between) < run.last_seq
+    Run.objects.filter(pk=run.pk).update(pending_cause="")
+    assert fragment(between) == (str(run.last_seq), True)
+    assert client.get(f"/runs/{run.pk}/rail/", headers={"X-Seq": str(run.last_seq)}).status_code == 204
+
+
+def test_a_report_as_csv_has_empty_cells_where_there_is_no_value(ask: Any, analyst: User) -> None:
+    import csv
+    import io
+
+    client = Client()
+    client.force_login(analyst)
+    text = client.get(f"/runs/{ask('What is the mean NDVI?').pk}/report/?as=csv").content.decode()
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert (row["interval_low"], row["interval_high"], row["verdict"], row["verdict_by"]) == ("", "", "", "")
+    assert float(row["value"]) == pytest.approx(0.5302930955641897, abs=1e-6)
