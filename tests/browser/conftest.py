@@ -46,7 +46,7 @@ def scene(project: "Project") -> "Scene":
 
 
 @pytest.fixture
-def answered(analyst: "User", scene: "Scene") -> "Callable[[str], Run]":
+def answered(analyst: "User", scene: "Scene") -> "Callable[..., Run]":
     """Asks about the scene and executes the run in this process: for journeys that begin with an answer."""
     from apps.runs.services import run_execute_now, run_start
 

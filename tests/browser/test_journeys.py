@@ -3,6 +3,7 @@
 Web, worker, database and sockets are the real processes; what a page claims is compared with the log and with numpy.
 """
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +14,13 @@ import rasterio
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from pyproj import Transformer
 from rasterio.features import geometry_mask
+from shapely import box, to_geojson
 
 from apps.accounts.models import Project, User
 from apps.imagery.models import Scene
 from apps.prior.selectors import prior_digest, prior_head, prior_rebuild, prior_view
 from apps.review.models import VerdictRecord
-from apps.runs.models import ObservationRow, Run, RunEvent
+from apps.runs.models import ObservationRow, Run
 from apps.runs.selectors import run_state
 from tests.browser.conftest import FISH
 from tests.stack import LiveStack
@@ -29,7 +31,7 @@ RUN_PAGE = re.compile(r"/runs/[0-9a-f-]{36}/$")
 # what a busy machine may need for a run of a second
 SOON = 60_000
 SignIn = Callable[[Any], None]
-Answered = Callable[[str], Run]
+Answered = Callable[..., Run]
 
 
 def run_on(page: Page) -> Run:
@@ -167,9 +169,9 @@ def test_a_region_drawn_on_the_map_is_what_the_answer_is_about(
     page.goto(f"/runs/{whole.pk}/")
     expect(page.locator("#map[data-ready]")).to_be_visible()
     page.get_by_role("button", name="Draw a rectangle").click()
-    box = page.locator("#map .map-canvas").bounding_box()
-    assert box is not None
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    canvas = page.locator("#map .map-canvas").bounding_box()
+    assert canvas is not None
+    x, y = canvas["x"] + canvas["width"] / 2, canvas["y"] + canvas["height"] / 2
     page.mouse.move(x - 90, y - 60)
     page.mouse.down()
     page.mouse.move(x + 30, y + 80, steps=5)
@@ -186,7 +188,8 @@ def test_a_region_drawn_on_the_map_is_what_the_answer_is_about(
     state = run_state(run.pk)
     assert state.question is not None and state.question.region is not None and state.answer is not None
     assert not state.answer.abstained, state.answer.reason
-    expected = ndvi_of_fish(within(state.question.region["coordinates"][0]))
+    drawn: Any = state.question.region
+    expected = ndvi_of_fish(within(drawn["coordinates"][0]))
     assert state.answer.value == pytest.approx(expected, rel=0.02)
     assert abs(expected - ndvi_of_fish()) > 0.03 * expected, "a region that says something"
     expect(answer_of(page)).to_contain_text(f"{state.answer.value:.3f}"[:5])
@@ -253,32 +256,37 @@ def test_layers_are_switched_read_and_reached_on_a_narrow_screen(
 
 
 def test_a_rejected_observation_is_judged_from_the_list_and_leaves_it(
-    page: Page, analyst: User, project: Project, answered: Answered, sign_in: SignIn
+    page: Page, analyst: User, scene: Scene, answered: Answered, sign_in: SignIn
 ) -> None:
-    run = answered("How many hectares have NDVI above 0.4?")
-    ObservationRow.objects.update(is_audit=False)
-    row = ObservationRow.objects.filter(run=run, is_under_answer=True).first()
-    assert row is not None
+    # nine tenths of this region are fill: the machine rejects what it computed there
+    west, south, east, north = scene.scene_info.grid.lonlat_bounds()
+    wide, high = east - west, north - south
+    area = box(west + 0.5 * wide, south + 0.7 * high, west + 0.98 * wide, south + 0.98 * high)
+    run = answered("How many hectares have NDVI above 0.4?", region=json.loads(to_geojson(area)))
+    row = ObservationRow.objects.get(run=run)
+    assert row.decision == "reject"
+    before = run_state(run.pk).answer
+    assert before is not None and before.abstained
     sign_in(analyst)
-    page.goto(f"/runs/{run.pk}/")
-    page.locator(f"#obs-{row.pk}").get_by_role("button", name="Unsure").click()
-    expect(page.get_by_role("status").filter(has_text="Recorded: Unsure")).to_be_visible()
-    settled(page)
     page.goto("/review/")
+    page.get_by_role("link", name="Rejected by the machine").click()
     mine = page.locator(f".qq .q[href*='{row.pk}']")
     expect(mine).to_have_count(1)
-    waiting = page.locator(".qq .q").count()
     mine.click()
     expect(page.locator(".q.sel")).to_have_attribute("href", re.compile(row.pk))
     page.keyboard.press("a")
     expect(page.get_by_role("status").filter(has_text="Recorded: Right")).to_be_visible()
-    expect(mine).to_have_count(0)
-    expect(page.locator(".qq .q")).to_have_count(waiting - 1)
+    page.goto("/review/")
+    expect(page.locator(f".qq .q[href*='{row.pk}']")).to_have_count(0)
     row.refresh_from_db()
     assert row.verdict == "accept"
+    # the person's word is what the answer rests on now
     page.goto(f"/runs/{run.pk}/")
     settled(page)
-    expect(page.locator("#answer .conf")).to_contain_text("1 of")
+    after = run_state(run.pk).answer
+    assert after is not None and not after.abstained and after.based_on == (row.pk,)
+    expect(page.locator("#answer .conf")).to_contain_text("1 of 1")
+    expect(page.locator("#answer [data-revised]")).to_contain_text("I can't tell")
 
 
 # --- keyboard alone

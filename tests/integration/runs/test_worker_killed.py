@@ -75,7 +75,7 @@ def test_a_killed_worker_leaves_a_run_that_another_finishes(live_stack: LiveStac
             live_stack.worker_kill()
             assert not Run.objects.get(pk=run.pk).ended_at
             live_stack.worker_start()
-        until(lambda key=run.pk: Run.objects.get(pk=key).status == Run.Status.FINISHED, f"the run goes on after the {victim}")
+        until(Run.objects.filter(pk=run.pk, status=Run.Status.FINISHED).exists, f"the run goes on after the {victim}")
 
         types = list(RunEvent.objects.filter(run=run).order_by("seq").values_list("type", flat=True))
         numbers = list(RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
