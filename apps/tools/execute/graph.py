@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,17 @@ from apps.tools.execute.types import (
     Value,
     ValueType,
 )
+from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask
 from apps.tools.sentences import validation_sentence
+from apps.tools.units import AREA_M2, SHARE, factor
 
 # Rasters up to this many pixels (over all layers) are kept whole; larger ones as every 2nd, 4th, … pixel, and the log says so.
 LAYER_LIMIT_PX = 8_000_000
 # A mask is counted and measured again by others: it is kept whole up to this many pixels, or not at all.
 MASK_LIMIT_PX = 100_000_000
+# Masks up to this many pixels have their outline looked at for the bounds of an area.
+OUTLINE_LIMIT_PX = 25_000_000
 # At most this many layers are kept of one observation (a long series has its table).
 MAX_LAYERS = 12
 
@@ -180,6 +184,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         raise ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used),
                               evidence=_evidence(program, engine, run, used, arguments, region, region_crs)) from error
     refs = _store_layers(layers, engine, program, ctx)
+    _bound_area(program, run, layers)
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
     for n, v in run.values.items():
@@ -202,6 +207,33 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         configuration=configuration, result=result, evidence=evidence, inputs=_inputs(program, used),
         arguments_passed=_arguments_passed(program, asked, region, region_crs),
         state="partial" if failed else "ok", reason=reason[:2000])
+
+
+def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]]) -> None:
+    """Bounds of an area or share that is the output: its mask's outline moved by half a pixel in and out. None for a mask that
+    was not kept whole or has too many pixels for a second look."""
+    node, value = program.nodes[program.output], run.values.get(program.output)
+    name = {"raster.summarize.area": "area", "raster.summarize.share": "share"}.get(node.op)
+    kept = next((t[1] for n, t in layers if n in node.inputs), None)
+    if name is None or value is None or not isinstance(kept, LayerPixels) or kept.step != 1 or not kept.is_mask \
+            or kept.data.size > OUTLINE_LIMIT_PX or not isinstance(value.value, (int, float)):
+        return
+    kind, out = program.type_of(node.inputs[0]), program.planned[program.output].type
+    if name == "area":
+        area, valid_m2 = value.evidence.get("area_m2"), value.evidence.get("valid_m2")
+        if not isinstance(area, (int, float)) or not isinstance(valid_m2, (int, float)):
+            return
+        inner_m2, outer_m2, n_inner, n_outer = outline_areas_m2(kept.data, kept.valid, kept.grid, kind.gsd_m)
+        scale = factor(str(getattr(out, "unit", "m2")), AREA_M2, "area")
+        bounds = (max(0.0, area - 0.5 * inner_m2) / scale, min(float(valid_m2), area + 0.5 * outer_m2) / scale)
+    else:
+        inner, outer = outline_px(kept.data, kept.valid)
+        n_inner, n_outer, n_true = int(inner.sum()), int(outer.sum()), int(str(value.evidence["n_true"]))
+        whole = value.n_valid * factor(str(getattr(out, "unit", "1")), SHARE, "share")
+        bounds = (max(0.0, n_true - 0.5 * n_inner) / whole, min(float(value.n_valid), n_true + 0.5 * n_outer) / whole)
+    run.values[program.output] = replace(value, interval=bounds, evidence=value.evidence | {
+        "edge_px": n_inner, "outer_edge_px": n_outer, "interval": [*bounds],
+        "interval_from": "the outline moved by half a pixel in and out"})
 
 
 def _place_region(engine: Engine, names: Mapping[Grid, str], region: Mapping[str, Any] | None, ctx: ToolContext) -> None:

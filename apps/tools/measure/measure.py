@@ -28,6 +28,7 @@ from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_l
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolCancelledError, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
 from apps.tools.measure.layers import Measured, Plane, corner_points, open_source, pieces, polygons_of_pieces
+from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask
 from apps.tools.units import AREA_M2, LENGTH_M, SHARE, factor
 
@@ -244,32 +245,17 @@ def _needs_length(subject: Measured) -> None:
                                  "pixel measures. A count or a share works without it.", code="NEEDS_GSD", needs={"gsd_m": True})
 
 
-def outline_px(mask: NDArray[np.bool_], valid: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(inner, outer): pixels of the mask that touch a valid pixel outside it, and those outside that touch the mask; by sides."""
-    def near(x: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        out = np.zeros_like(x)
-        out[1:] |= x[:-1]
-        out[:-1] |= x[1:]
-        out[:, 1:] |= x[:, :-1]
-        out[:, :-1] |= x[:, 1:]
-        return out
-
-    outside = valid & ~mask
-    return mask & near(outside), outside & near(mask)
-
-
 def _area(ctx: ToolContext, subject: Measured) -> Figure:
     _needs_length(subject)
     if subject.mask is not None:
         assert subject.valid is not None and subject.grid is not None
         found = area_of_mask_m2(subject.mask, subject.grid, subject.gsd_m)
-        inner, outer = outline_px(subject.mask, subject.valid)
-        low = found.area_m2 - 0.5 * area_of_mask_m2(inner, subject.grid, subject.gsd_m).area_m2
-        high = found.area_m2 + 0.5 * area_of_mask_m2(outer, subject.grid, subject.gsd_m).area_m2
+        inner_m2, outer_m2, n_inner, n_outer = outline_areas_m2(subject.mask, subject.valid, subject.grid, subject.gsd_m)
+        low, high = found.area_m2 - 0.5 * inner_m2, found.area_m2 + 0.5 * outer_m2
         n_valid = int(subject.valid.sum())
         return Figure(found.area_m2, low, high, None, {
             "method": found.method, "grid_m2": found.grid_m2, "geodesic_m2": found.geodesic_m2, "valid_px": n_valid,
-            "edge_px": int(inner.sum()), "outer_edge_px": int(outer.sum()),
+            "edge_px": n_inner, "outer_edge_px": n_outer,
             "pixel_area_m2": found.area_m2 / found.n_px if found.n_px else None,
             "interval_from": "the outline moved by half a pixel in and out"}, found.n_px, n_valid, found.n_px)
     areas, evidence = feature_areas_m2(subject)

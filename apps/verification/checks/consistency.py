@@ -1253,7 +1253,7 @@ def distance_recomputes(case: Case) -> Finding:
     least[_lying_within(case, first, second, one, other, whose)] = 0
     least = least[np.isfinite(least)]
     statistic = str(spec.get("distance_statistic") or "minimum")
-    truth = float({"minimum": np.min, "mean": np.mean, "maximum": np.max}[statistic](least))
+    truth = float(least.mean() if statistic == "mean" else least.max() if statistic == "maximum" else least.min())
     if abs(truth - mine) > max(0.02 * truth, 1.5 * max(pixel)):
         return failed(
             f"The {statistic} distance of the two layers, measured again from their pixels, is another.",
@@ -1281,7 +1281,7 @@ def _layer_of_source(case: Case, source: Any) -> LayerRef | None:
     label = layer.get("label") or ""
     fitting = [r for r in parent.result.layers if r.kind in kinds and r.label != "candidates" and label in ("", r.label)]
     named = [r for r in fitting if r.label.lower() == str(source.get("name")).lower()]
-    ref = (named or fitting or [None])[0]
+    ref = next(iter(named or fitting), None)
     return ref if ref is not None and (ref.kind == "mask" or ref.crs == "image") else None
 
 

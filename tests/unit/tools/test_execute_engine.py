@@ -216,3 +216,16 @@ def test_an_operator_without_range_or_nodata_policy_is_refused() -> None:
     with pytest.raises(FaultError):
         PhysicalRange()
     assert all(o.range for _, o in OPERATORS.items())
+
+
+@pytest.mark.parametrize(("op", "unit", "per"), [("area", "m2", 100.0), ("share", "1", 1 / 2400)])
+def test_bounds_of_an_area_are_its_outline_moved_by_half_a_pixel(op: str, unit: str, per: float) -> None:
+    stored = np.ones((2, 40, 60), dtype=np.uint8)
+    stored[1, 10:20, 20:40] = 9  # 10 × 20 pixels; 56 of them on the outline, 60 touch it from outside
+    b = Bench(scene(stored, ["red", "nir"]))
+    o = b.execute([("s1", "asset.scene", (), {"scene": "s"}), ("i", "raster.product.index", ["s1"], {"index": "ndvi"}),
+                   ("m", "raster.product.threshold", ["i"], {"value": 0.4}),
+                   ("out", f"raster.summarize.{op}", ["m"], {"unit": unit})])
+    assert o.result.value == pytest.approx(200 * per)
+    assert o.result.interval == pytest.approx(((200 - 28) * per, (200 + 30) * per))
+    assert node_of(o, "out")["edge_px"] == 56 and node_of(o, "out")["outer_edge_px"] == 60
