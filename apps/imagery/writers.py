@@ -59,7 +59,7 @@ def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str, side: int 
 
 def overview_factors(shape: tuple[int, int], side: int) -> list[int]:
     """2, 4, … until the overview fits into one block of that side."""
-    factors = []
+    factors: list[int] = []
     while max(shape) > side * 2 ** len(factors):
         factors.append(2 ** (len(factors) + 1))
     return factors

@@ -22,9 +22,9 @@ from apps.core.errors import ModelError
 from apps.core.geo.grid import Grid, transformer
 from apps.core.ports import Window
 
-# Blocks of this many pixels are decided whole where the polygon's outline does not cross them.
-_BLOCK_PX = 64
 _EDGE_PARTS = 64
+# Relative error, with a margin, of a crossing of a row by an edge.
+_ROUNDING = 1e-12
 
 
 def polygon_from_geojson(value: Mapping[str, Any]) -> BaseGeometry:
@@ -145,19 +145,64 @@ class RegionMask:
         c0, r0, w, h = window
         if self.polygon is None:
             return np.ones((h, w), dtype=bool)
-        out = np.zeros((h, w), dtype=bool)
-        cols = np.arange(c0, c0 + w, _BLOCK_PX)
-        rows = np.arange(r0, r0 + h, _BLOCK_PX)
-        left, top = np.meshgrid(cols, rows)
-        right, bottom = np.minimum(left + _BLOCK_PX, c0 + w), np.minimum(top + _BLOCK_PX, r0 + h)
-        boxes = shapely.box(left, top, right, bottom)
-        touched = shapely.intersects(self.polygon, boxes)
-        whole = shapely.contains_properly(self.polygon, boxes)
-        for i, j in zip(*np.nonzero(touched), strict=True):
-            block = (slice(top[i, j] - r0, bottom[i, j] - r0), slice(left[i, j] - c0, right[i, j] - c0))
-            if whole[i, j]:
-                out[block] = True
-                continue
-            x, y = np.meshgrid(np.arange(left[i, j], right[i, j]) + 0.5, np.arange(top[i, j], bottom[i, j]) + 0.5)
-            out[block] = shapely.contains_xy(self.polygon, x, y)
+        return self._filled(window)
+
+    @cached_property
+    def _edges(self) -> NDArray[np.float64]:
+        """(edges, 4): x0, y0, x1, y1 of every ring, in pixels, with y0 <= y1."""
+        assert self.polygon is not None
+        rings = []
+        for part in shapely.get_parts(self.polygon):
+            for ring in (part.exterior, *part.interiors):
+                at = shapely.get_coordinates(ring)
+                rings.append(np.hstack([at[:-1], at[1:]]))
+        edges = np.concatenate(rings)
+        return np.where((edges[:, 1] > edges[:, 3])[:, None], edges[:, [2, 3, 0, 1]], edges)
+
+    def _filled(self, window: Window) -> NDArray[np.bool_]:
+        """Rows filled between the outline's crossings; where a centre is too near the outline for that, it is asked of GEOS."""
+        c0, r0, w, h = window
+        edges = self._edges
+        edges = edges[(edges[:, 3] >= r0) & (edges[:, 1] <= r0 + h)]
+        # rows whose centres an edge passes, counted from the window's first
+        first = np.clip(np.ceil(edges[:, 1] - r0 - 0.5), 0, h).astype(np.int64)
+        last = np.clip(np.ceil(edges[:, 3] - r0 - 0.5), 0, h).astype(np.int64)
+        n = last - first
+        which = np.repeat(np.arange(len(edges)), n)
+        rows = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n) + np.repeat(first, n)
+        x0, y0, x1, y1 = edges[which].T
+        slope = (x1 - x0) / (y1 - y0)
+        x = x0 + (rows + (r0 + 0.5) - y0) * slope - (c0 + 0.5)
+        # a crossing lies before the first centre that is beyond it
+        before = np.clip(np.floor(x) + 1, 0, w).astype(np.int64)
+        inner = (before > 0) & (before < w)
+        start = np.bincount(rows[before == 0], minlength=h) % 2 == 1
+        out = np.repeat(start, w).reshape(h, w)
+        crossed = np.unique(rows[inner])
+        if crossed.size:
+            flips = np.zeros((crossed.size, w), dtype=np.uint8)
+            flips[:, 0] = start[crossed]
+            np.add.at(flips, (np.searchsorted(crossed, rows[inner]), before[inner]), 1)
+            out[crossed] = np.bitwise_xor.accumulate(flips & 1, axis=1).view(bool)
+        self._settle(out, window, edges, rows, x, slope)
         return out
+
+    def _settle(self, out: NDArray[np.bool_], window: Window, edges: NDArray[np.float64], rows: NDArray[np.int64],
+                x: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
+        """Decides again, by GEOS, the centres that rounding could put on the wrong side: those next to a crossing by less than
+        its error, and the rows of centres that pass a vertex."""
+        c0, r0, w, h = window
+        error = _ROUNDING * max(1.0, float(np.abs(edges).max(initial=1.0)))
+        reach = error * (1 + np.abs(slope))
+        near = np.abs(x - np.round(x)) <= reach
+        # an edge along a row of centres has no crossing of its own
+        levels = np.concatenate([edges[:, 1], edges[:, 3]]) - r0 - 0.5
+        whole = np.round(levels[np.abs(levels - np.round(levels)) <= error]).astype(np.int64)
+        whole = np.unique(np.concatenate([whole, rows[near & (reach >= 1)]]))
+        whole = whole[(whole >= 0) & (whole < h)]
+        place_rows = np.concatenate([rows[near], np.repeat(whole, w)])
+        place_cols = np.concatenate([np.round(x[near]).astype(np.int64), np.tile(np.arange(w), whole.size)])
+        fits = (place_cols >= 0) & (place_cols < w)
+        place_rows, place_cols = place_rows[fits], place_cols[fits]
+        if place_rows.size:
+            out[place_rows, place_cols] = shapely.contains_xy(self.polygon, place_cols + (c0 + 0.5), place_rows + (r0 + 0.5))

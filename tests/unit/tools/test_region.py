@@ -1,0 +1,44 @@
+"""A region's pixels are those whose centre GEOS finds inside: on any window, also where the outline passes centres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import shapely
+from shapely.geometry import MultiPolygon, Polygon, box
+
+from apps.core.geo import Grid
+from apps.tools.region import RegionMask
+
+GRID = Grid(crs=None, transform=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0), width=700, height=600)
+WINDOWS = ((0, 0, 700, 600), (512, 0, 188, 512), (256, 256, 256, 256), (33, 77, 5, 3))
+
+
+def stars() -> Iterator[Polygon]:
+    draw = np.random.default_rng(3)
+    for k in range(24):
+        n = int(draw.integers(3, 40))
+        angle, radius = np.sort(draw.uniform(0, 2 * np.pi, n)), draw.uniform(20, 300, n)
+        x, y = draw.uniform(100, 500, 2)
+        star = Polygon(np.stack([x + radius * np.cos(angle), y + radius * np.sin(angle)], axis=1))
+        # vertices and edges on the centres of pixels, on their corners, or anywhere
+        yield shapely.set_precision(star, (0.0, 0.5, 1.0)[k % 3])
+        yield star.difference(shapely.set_precision(star.buffer(-10), 0.5))
+
+
+EDGES = (
+    box(10.5, 20.5, 100.5, 200.5), box(10, 20, 100, 200), box(-50, -50, 800, 800), box(0.5, 0.5, 1.5, 1.5).buffer(0.1),
+    MultiPolygon([box(10.5, 20.5, 100.5, 200.5), box(200, 300.5, 400, 400)]),
+    # almost along a row of centres
+    Polygon([(0, 10.5), (700, 10.5000001), (700, 300.5), (0, 300.4999999)]), Polygon([(0, 0), (700, 10.5 + 1e-9), (700, 300), (0, 300)]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("polygon", [*EDGES, *(p for p in stars() if p.is_valid and p.area > 5)])
+def test_a_pixel_is_inside_where_its_centre_is(polygon: Polygon) -> None:
+    region = RegionMask(polygon, GRID)
+    for c, r, w, h in WINDOWS:
+        x, y = np.meshgrid(np.arange(c, c + w) + 0.5, np.arange(r, r + h) + 0.5)
+        assert np.array_equal(region.mask((c, r, w, h)), shapely.contains_xy(polygon, x, y))
