@@ -41,6 +41,9 @@ def limit() -> None:
 def run(folder: Path) -> dict[str, Any]:
     """What ``result.json`` holds: facts, counts, info, findings and statistics, or the error for the
     person."""
+    from rasterio._err import CPLE_BaseError
+    from rasterio.errors import RasterioError
+
     from apps.core.errors import UserError
     from apps.imagery.hints import SceneHints
     from apps.imagery.ingest_convert import convert
@@ -60,6 +63,12 @@ def run(folder: Path) -> dict[str, Any]:
         found = finish(found, statistics)
     except UserError as error:
         return {"error": error.as_json() | {"status": error.status}}
+    except (RasterioError, CPLE_BaseError):
+        broken = UserError(
+            "UNREADABLE", f"“{name}” cannot be read.", "Its pixels are broken or cut off.",
+            "Export or transfer it again from where it came.", status=415,
+        )  # fmt: skip
+        return {"error": broken.as_json() | {"status": broken.status}}
     except MemoryError:
         too_large = UserError(
             "TOO_LARGE", f"“{name}” is too large.", "It needs more memory than ingest may use.",

@@ -44,7 +44,7 @@ def scene_statistics(reader: RasterReader) -> RasterStatistics:
             squares[i] += spread + delta * delta * n[i] * values.size / total
             mean[i] += delta * values.size / total
             n[i] = total
-            samples[i].append(values[::every])
+            samples[i].append(values[::every].copy())  # a view would keep the whole window
     bands = tuple(
         _band(shown[i], int(n[i]), low[i], high[i], mean[i], squares[i], samples[i]) for i in range(len(shown))
     )

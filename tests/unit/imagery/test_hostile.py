@@ -169,7 +169,8 @@ def test_broken_files_are_told_as_such(tmp_path: Path, data: bytes) -> None:
 def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     whole = write(tmp_path / "whole.tif", np.random.default_rng(0).integers(0, 255, (3, 400, 400)).astype(np.uint8))
     (tmp_path / "part.tif").write_bytes(whole.read_bytes()[:200_000])
-    assert refused(tmp_path / "part.tif", tmp_path).code == "UNREADABLE"
+    error = refused(tmp_path / "part.tif", tmp_path)
+    assert (error.code, error.why) == ("UNREADABLE", "Its pixels are broken or cut off.")
 
 
 def test_a_name_that_contradicts_the_bytes(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The reader: one nodata policy, windows, overviews, scale once, threads."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from apps.core.errors import FaultError, UserError
 from apps.core.geo import Band, FillRule
 from apps.core.ports import RasterReader
 from apps.imagery.readers import open_scene
+from apps.imagery.statistics import scene_statistics
 from apps.imagery.writers import write_cog
 from tests.unit.imagery.rasters import describe, write
 
@@ -142,3 +144,17 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         open_scene(describe(planes), tmp_path / "broken.tif")
     assert caught.value.code == "UNREADABLE"
+
+
+def test_statistics_of_a_large_scene_keep_samples_not_windows(tmp_path: Path) -> None:
+    planes = np.random.default_rng(6).integers(0, 250, (1, 4096, 4096)).astype("uint8")
+    write(tmp_path / "t.tif", planes, tiled=True, blockxsize=512, blockysize=512)
+    with open_scene(describe(planes), tmp_path / "t.tif") as reader:
+        tracemalloc.start()
+        found = scene_statistics(reader)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # sixteen windows of a million float64 are 134 MB; a few at once, and a million samples, are less
+    assert peak < 80e6
+    assert found.bands[0].mean == pytest.approx(planes.mean(dtype="float64"))
+    assert found.bands[0].median == pytest.approx(np.median(planes), abs=1)
