@@ -45,7 +45,9 @@ def shared_folder() -> Path:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `evaluate faults`."""
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output, progress on standard error")
-    parser.add_argument("--cases", default="", metavar="PREFIX,…", help="only cases whose name begins so")
+    parser.add_argument(
+        "--cases", default="", metavar="PREFIX,…", help="only cases whose name begins so; without: all but slow ones"
+    )
     parser.add_argument("--faults", default="", metavar="NAME,…", help="only these faults (or families); without: all")
     parser.add_argument("--configurations", default=",".join(CONFIGURATIONS), metavar="NAME,…", help="of: %(default)s")
     parser.add_argument("--once", action="store_true", help="a fault strikes the first call it can, not every one")
@@ -90,7 +92,8 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
     elif not wanted:  # kinds held out are asked for by name or together, and never mixed with those that were mended for
         faults = [f for f in faults if "unseen" not in f.tags]
     prefixes = _words(options.get("cases") or "")
-    cases = [c for c in bench_cases() if not prefixes or any(c.name.startswith(p) for p in prefixes)]
+    # what needs a vision model takes half a minute a run: it is asked for by name
+    cases = [c for c in bench_cases() if (not c.needs if not prefixes else any(c.name.startswith(p) for p in prefixes))]
     if not cases:
         raise UserError("BAD_ARGUMENT", "No case has such a name.", f"Asked: {', '.join(prefixes)}.", "See --list.")
     configurations = _words(options.get("configurations") or ",".join(CONFIGURATIONS))
