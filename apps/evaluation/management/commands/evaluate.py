@@ -17,7 +17,7 @@ from apps.evaluation.faultbench import command as faults
 from apps.evaluation.importers.trajectories import read_cases, read_folder
 from apps.evaluation.recorded import evaluate_cases, evaluate_trajectories, make_records
 from apps.evaluation.tables import cases_table, trajectories_table
-from apps.runs.assembly import judge_for_records
+from apps.runs.assembly import judge_for_records, revision
 from apps.runs.exits import EXIT_DONE, guarded
 
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         records = make_records()
         with _Quiet():
             report = evaluate_trajectories(data, judge_for_records(records), records, self._progress)
-        reports.save("trajectories", report)
+        reports.save("trajectories", report, revision=revision())
         self._print(report, trajectories_table, as_json=options["json"])
         return EXIT_DONE
 
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         records = make_records()
         with _Quiet():
             report = evaluate_cases(cases, judge_for_records(records), records)
-        reports.save("cases", report)
+        reports.save("cases", report, revision=revision())
         self._print(report, cases_table, as_json=options["json"])
         return EXIT_DONE
 
