@@ -84,6 +84,10 @@ class LayerStore(Protocol):
 
     def read_features(self, ref: LayerRef) -> list[dict[str, Any]]: ...
 
+    def read_vector(self, digest: str) -> tuple[list[dict[str, Any]], str]:
+        """(GeoJSON features, CRS) of a vector file that a person gave. KeyError where the store does not hold it."""
+        ...
+
     def size(self, ref: LayerRef) -> int:
         """Bytes of the artifact. KeyError where the store does not hold it."""
         ...

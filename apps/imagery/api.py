@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from django.urls import reverse
@@ -15,6 +17,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import MultiPartParser
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -25,6 +28,7 @@ from apps.core.errors import UserError
 from apps.imagery import presentation, services
 from apps.imagery.models import Scene, Upload
 from apps.imagery.selectors import scene_get_for_user, scene_list_for_user, upload_get_for_user
+from apps.imagery.vectors import MAX_FILE_BYTES
 
 TUS_VERSION = "1.0.0"
 CHUNK_TYPE = "application/offset+octet-stream"
@@ -86,6 +90,33 @@ class SceneMap(APIView):
         if not scene.is_ready:
             raise UserError("CONFLICT", f"“{scene.name}” has no map yet.", f"It is {scene.status}.", "Wait for it.", status=409)
         return Response(presentation.map_layer(scene))
+
+
+class VectorList(APIView):
+    """Keeps a vector file (GeoJSON, GPKG, zipped Shapefile, KML, CSV with coordinates) in a project: form fields ``project``,
+    ``file`` and, where the file does not tell, ``crs`` and ``layer``. What is answered as ``vector`` names it to measure (extent)
+    and to vector.zones."""
+
+    parser_classes = [MultiPartParser]
+
+    @extend_schema(request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
+    def post(self, request: Request) -> Response:
+        project = access_project_by_id(request.user, str(request.data.get("project", "")), "ingest")
+        sent = request.FILES.get("file")
+        if sent is None:
+            raise UserError("BAD_ARGUMENT", "No file was sent.", "The form has no field “file”.", "Send the file as “file”.")
+        if sent.size > MAX_FILE_BYTES:
+            raise UserError("TOO_LARGE", f"“{sent.name}” is too large.", f"The limit is {MAX_FILE_BYTES:,} bytes.",
+                            "Cut it to the area in question.", status=413)  # fmt: skip
+        with tempfile.NamedTemporaryFile(prefix="rsure-vector-") as held:
+            for chunk in sent.chunks():
+                held.write(chunk)
+            held.flush()
+            digest, found = services.vector_keep(
+                project=project, path=Path(held.name), name=str(sent.name), crs=str(request.data.get("crs") or "") or None,
+                layer=str(request.data.get("layer") or ""))  # fmt: skip
+        told = found.model_dump(mode="json", exclude={"features"})
+        return Response({"vector": digest, "n": len(found.features), **told}, status=201)
 
 
 class _AnyType(BaseContentNegotiation):

@@ -203,6 +203,17 @@ class ArtifactLayerStore:
         found: list[dict[str, Any]] = json.loads(self._blobs.path(ref.artifact).read_bytes())["features"]
         return found
 
+    def read_vector(self, digest: str) -> tuple[list[dict[str, Any]], str]:
+        """(features, CRS) of a kept vector file. KeyError where absent, FaultError where the artifact is none."""
+        path = self._blobs.path(digest)
+        try:
+            document = json.loads(path.read_bytes())
+            name = str(document["crs"]["properties"]["name"])
+            found: list[dict[str, Any]] = document["features"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise FaultError("the artifact is no vector layer") from error
+        return found, name.removeprefix("urn:rsure:crs:")
+
     def size(self, ref: LayerRef) -> int:
         """Bytes of the artifact. KeyError where the store does not hold it."""
         return self._blobs.path(ref.artifact).stat().st_size

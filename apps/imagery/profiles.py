@@ -205,8 +205,9 @@ def product_name_band(name: str) -> str | None:
     ``…_sr_band4.tif``, ``….sur_refl_b01.tif``), or None."""
     stem = re.sub(r"\.[A-Za-z0-9]+$", "", name)
     found = re.search(
-        r"(?:^|[_\-. ])(sr_b\d{1,2}|st_b\d{1,2}|sr_band_?\d{1,2}|qa_pixel|bqa|scl|qa60|sur_refl_b\d\d(?:_1)?|lst_(?:day|night)_1km"
-        r"|surfreflect_[im]\d{1,2}(?:_1)?|state_1km(?:_1)?|pixel_reliability|avg_rad)(?:_\d+m)?$", stem, re.I)
+        r"(?:^|[_\-. ])(sr_b\d{1,2}|st_b\d{1,2}|sr_band_?\d{1,2}|qa_pixel|bqa|scl|qa60|sur_refl_b\d\d(?:_1)?"
+        r"|lst_(?:day|night)_1km|surfreflect_[im]\d{1,2}(?:_1)?"
+        r"|state_1km(?:_1)?|pixel_reliability|avg_rad)(?:_\d+m)?$", stem, re.I)
     return found[1] if found else None
 
 

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from apps.accounts.models import Project
 from apps.artifacts.blobs import blob_path
-from apps.artifacts.services import artifact_link, artifact_put
+from apps.artifacts.services import ProjectBlobs, artifact_link, artifact_put
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import RasterCounts, RasterFacts, RasterStatistics
@@ -32,9 +32,11 @@ from apps.imagery.footprints import footprint
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest import ingest_file
 from apps.imagery.inspect import Finding, finish, inspect
+from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.models import Region, Scene, Upload
 from apps.imagery.readers import open_scene
 from apps.imagery.statistics import scene_statistics
+from apps.imagery.vectors import VectorFile, vector_read
 
 log = logging.getLogger(__name__)
 
@@ -555,3 +557,20 @@ def region_save(*, project: Project, user: Any, name: str, geometry: dict[str, A
             "CONFLICT", f"There is a region “{name}” already.", "Names are used once a project.", "Choose another.", status=409
         )
     return Region.objects.create(project=project, name=name, geometry=shape, created_by=user)
+
+
+# --- vector files
+
+
+def vector_keep(
+    *, project: Project, path: Path, name: str, crs: str | None = None, layer: str = ""
+) -> tuple[str, VectorFile]:
+    """(digest, what the file holds) of a vector file, kept as GeoJSON in its own CRS for measure and execute.
+
+    UserError NEEDS_CRS, UNSAFE_FILE, UNREADABLE, TOO_LARGE, BAD_ARGUMENT, as ``vector_read`` tells.
+    """
+    found = vector_read(path, clean_name(name), crs=crs, layer=layer)
+    store = ArtifactLayerStore(ProjectBlobs(project.pk))
+    kind = "points" if set(found.kinds) <= {"Point", "MultiPoint"} else "polygons"
+    ref = store.put_features(found.features, kind=kind, crs=found.crs, label=found.name[:120])
+    return ref.artifact, found

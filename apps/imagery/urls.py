@@ -46,6 +46,7 @@ urlpatterns = [
     path("api/v1/scenes/", api.SceneList.as_view(), name="api_scenes"),
     path("api/v1/scenes/<uuid:scene_id>/", api.SceneDetail.as_view(), name="api_scene"),
     path("api/v1/scenes/<uuid:scene_id>/map/", api.SceneMap.as_view(), name="api_scene_map"),
+    path("api/v1/vectors/", api.VectorList.as_view(), name="api_vectors"),
     path("api/v1/uploads/", api.UploadList.as_view(), name="api_uploads"),
     path("api/v1/uploads/<uuid:upload_id>/", api.UploadDetail.as_view(), name="api_upload"),
 ]

@@ -120,9 +120,12 @@ def region_from_text(text: str, *, may_read_files: bool = False) -> dict[str, An
         path = Path(text)
         if not _is_file(path):
             raise _region_error("It is neither WKT nor GeoJSON, and no file has that name.")
-        if path.stat().st_size > MAX_REGION_BYTES:
+        if path.suffix.lower() in (".gpkg", ".zip", ".kml"):
+            text = _region_of_vector(path)
+        elif path.stat().st_size > MAX_REGION_BYTES:
             raise _region_error(f"The file is larger than {MAX_REGION_BYTES >> 20} MiB.")
-        text = path.read_text(errors="replace").strip()
+        else:
+            text = path.read_text(errors="replace").strip()
     geometry = _geometry(text)
     if geometry.is_empty or geometry.geom_type not in ("Polygon", "MultiPolygon"):
         raise _region_error(f"It is {'empty' if geometry.is_empty else 'a ' + geometry.geom_type}; a region is a polygon.")
@@ -145,6 +148,22 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # longer than a name may be, or no name at all
         return False
+
+
+def _region_of_vector(path: Path) -> str:
+    """The polygons of a vector file in longitude and latitude, as WKT; edges get points between, so that they stay straight in
+    the file's own CRS."""
+    import numpy as np
+
+    from apps.core.geo.grid import transformer
+    from apps.imagery.vectors import vector_read
+
+    found = vector_read(path, path.name)
+    whole = shapely.union_all([shapely.from_geojson(json.dumps(f["geometry"])) for f in found.features])
+    west, south, east, north = whole.bounds
+    t = transformer(found.crs, "EPSG:4326")
+    fine = shapely.segmentize(whole, max(east - west, north - south) / 64 or 1.0)
+    return str(shapely.to_wkt(shapely.transform(fine, lambda p: np.stack(t.transform(p[:, 0], p[:, 1]), axis=1)), 9))
 
 
 def _geometry(text: str) -> Any:

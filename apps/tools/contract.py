@@ -90,6 +90,7 @@ class MeasureSource(Frozen):
     image: str | None = Field(default=None, description="scene id, for extent")
     geometry: JsonMap | None = Field(default=None, description="GeoJSON geometry, for extent of a drawn region or vector")
     geometry_crs: str = "EPSG:4326"
+    vector: str = Field(default="", max_length=80, description="digest of a vector file of the project, for extent")
     gsd_m: float | None = Field(default=None, gt=0)
     backend: Literal["local", "vlm"] = "local"
 

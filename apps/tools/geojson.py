@@ -10,7 +10,8 @@ import shapely
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
-from apps.core.errors import ModelError
+from apps.core.errors import FaultError, ModelError
+from apps.core.ports import LayerStore
 
 MAX_FEATURES = 100_000
 
@@ -45,3 +46,13 @@ def geometries_of(value: Mapping[str, Any]) -> tuple[list[BaseGeometry], list[di
     if not out:
         raise ModelError("There is no feature.", code="BAD_REGION")
     return out, properties
+
+
+def vector_of(layers: LayerStore, digest: str) -> tuple[list[BaseGeometry], list[dict[str, Any]], str]:
+    """(geometries, properties, CRS) of a kept vector file. ModelError (NOT_FOUND, BAD_REGION) where there is none."""
+    try:
+        features, crs = layers.read_vector(digest)
+    except (KeyError, FaultError) as error:
+        raise ModelError("The vector file is not one of this project.", code="NOT_FOUND") from error
+    found, properties = geometries_of({"type": "FeatureCollection", "features": features})
+    return found, properties, crs

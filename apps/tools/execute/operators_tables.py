@@ -49,7 +49,7 @@ from apps.tools.execute.types import (
     ZonesType,
     register,
 )
-from apps.tools.geojson import geometries_of
+from apps.tools.geojson import geometries_of, vector_of
 from apps.tools.region import RegionMask, to_pixels
 from apps.tools.units import AREA_M2, factor
 
@@ -58,26 +58,35 @@ MAX_ZONES = 1000
 
 # --- zones -----------------------------------------------------------------------------------------------------------------
 class ZonesParams(Frozen):
-    geojson: JsonMap
-    crs: str = "EPSG:4326"
+    geojson: JsonMap | None = None
+    vector: str = Field(default="", max_length=80, description="digest of a vector file of the project, instead of geojson")
+    crs: str = Field(default="EPSG:4326", description="of geojson; a vector file has its own")
     name: str = Field(default="name", description="property that names a zone")
     buffer_m: float = Field(default=0, ge=-100_000, le=100_000, description="grown (or shrunk) by so many metres")
 
 
 def _plan_zones(call: Call) -> Planned:
     p: ZonesParams = call.params
-    shapes, properties = geometries_of(p.geojson)
+    crs = p.crs
+    if (p.geojson is None) == (not p.vector):
+        raise call.refuse("give zones as geojson or as a vector file, and not both.", code="BAD_REGION")
+    if p.geojson is not None:
+        shapes, properties = geometries_of(p.geojson)
+    else:
+        if call.layers is None:
+            raise call.refuse("no vector file is at hand.", code="NOT_FOUND")
+        shapes, properties, crs = vector_of(call.layers, p.vector)
     if len(shapes) > MAX_ZONES:
         raise call.refuse(f"{len(shapes)} zones are more than {MAX_ZONES}.", code="TOO_LARGE")
     zones = []
     for i, (geometry, values) in enumerate(zip(shapes, properties, strict=True), 1):
         if p.buffer_m:
-            geometry = buffered(geometry, p.crs, p.buffer_m) if p.crs != "image" else geometry.buffer(p.buffer_m)
+            geometry = buffered(geometry, crs, p.buffer_m) if crs != "image" else geometry.buffer(p.buffer_m)
         if geometry.is_empty or geometry.geom_type not in ("Polygon", "MultiPolygon"):
             raise call.refuse(f"zone {i} is {'empty' if geometry.is_empty else 'a ' + geometry.geom_type}, not a polygon; points "
                               "and lines need buffer_m.", code="BAD_REGION")
         zones.append((str(values.get(p.name, f"zone {i}"))[:120], geometry))
-    return Planned(ZonesType("zones", tuple(zones), p.crs))
+    return Planned(ZonesType("zones", tuple(zones), crs))
 
 
 def buffered(geometry: Any, crs: str, metres: float) -> Any:
@@ -91,8 +100,8 @@ def buffered(geometry: Any, crs: str, metres: float) -> Any:
 
 
 register(Operator(
-    name="vector.zones", summary="Polygons of a GeoJSON value, perhaps buffered, as zones.", takes=Take((), 0, 0),
-    params=ZonesParams, gives="zones", range="not a raster", nodata="not applicable", plan=_plan_zones))
+    name="vector.zones", summary="Polygons of a GeoJSON value or a vector file, perhaps buffered, as zones.",
+    takes=Take((), 0, 0), params=ZonesParams, gives="zones", range="not a raster", nodata="not applicable", plan=_plan_zones))
 
 
 class Zonal:

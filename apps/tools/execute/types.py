@@ -17,7 +17,7 @@ from apps.core.evidence.observation import Frozen
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
-from apps.core.ports import Window
+from apps.core.ports import LayerStore, Window
 from apps.core.registry import Registry
 from apps.tools.contract import Node
 
@@ -173,6 +173,7 @@ class Call:
     scenes: Mapping[str, SceneInfo]
     region: Mapping[str, Any] | None
     region_crs: str
+    layers: LayerStore | None = None
 
     def refuse(self, sentence: str, *, code: str = "BAD_ARGUMENT", needs: dict[str, Any] | None = None) -> ModelError:
         """The refusal of this node, with its place in the graph."""

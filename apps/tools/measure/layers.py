@@ -21,7 +21,7 @@ from apps.core.evidence.observation import InputRef, LayerRef, Observation
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolContext, input_ref
-from apps.tools.geojson import geometries_of
+from apps.tools.geojson import geometries_of, vector_of
 from apps.tools.region import RegionMask, polygon_from_geojson, to_pixels
 
 # A GSD that a call names may differ from what the CRS implies by this share before it is told.
@@ -189,8 +189,17 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         if region is not None:
             _keep_inside(out, region, region_crs)
         return out
+    if source.vector:
+        found, properties, crs = vector_of(ctx.layers, source.vector)
+        kind: Any = "points" if all(g.geom_type in ("Point", "MultiPoint") for g in found) else "polygons"
+        layer = LayerRef(kind=kind, artifact=source.vector, crs=crs, label=source.name[:120], n=len(found))
+        ref = InputRef(artifact=source.vector, role="vector", name=source.name[:255], crs=crs)
+        out = Measured(source, None, None, None, features=found, properties=properties, crs=crs, layer=layer, ref=ref)
+        if region is not None:
+            _keep_inside(out, region, region_crs)
+        return out
     if source.image is None:
-        raise ModelError(f"The extent {source.name} names neither an image nor a geometry.", code="BAD_ARGUMENT")
+        raise ModelError(f"The extent {source.name} names neither an image, a geometry nor a vector file.", code="BAD_ARGUMENT")
     scene = ctx.scene(source.image)
     gsd = _gsd(ctx, source, scene)
     frame = shapely.box(0, 0, scene.grid.width, scene.grid.height)

@@ -671,6 +671,39 @@ def boolean_recomputes(case: Case) -> Finding:
     return passed("The layer gives this answer.", measured=figure, expected=f"{op} {limit:g}", at=("/result/value",))
 
 
+@check("vector_recomputes", catches=("degrees as metres", "wrong unit", "stale artifact"), reads=("/result/value", "/arguments"))
+def vector_recomputes(case: Case) -> Finding:
+    """Number, area or length of one vector file, taken again from its features on the ellipsoid, is the value."""
+    sources = case.arguments.get("sources")
+    if case.kind not in ("count", "area", "length") or case.value is None or not isinstance(sources, list) or len(sources) != 1:
+        return not_applicable("no figure of one vector file")
+    digest = sources[0].get("vector") if isinstance(sources[0], dict) else None
+    if not isinstance(digest, str) or not digest or _has_relation(case) or case.is_limited or case.layers is None:
+        return not_applicable("no vector file of its own")
+    try:
+        features, crs = case.layers.read_vector(digest)
+        shapes = [shape(f["geometry"]) for f in features]
+        if case.kind == "count":
+            truth, mine = float(len(shapes)), case.value
+        else:
+            t, geod = transformer(crs, "EPSG:4326"), geod_of("EPSG:4326")
+            whole = shapely.union_all(shapes) if case.kind == "area" else shapely.geometrycollections(shapes)
+            x0, y0, x1, y1 = whole.bounds
+            # edges are straight in the file's own CRS: a few points on each keep them so on the ellipsoid
+            fine = shapely.segmentize(whole, max(x1 - x0, y1 - y0) / 500 or 1.0)
+            globe = shapely.transform(fine, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
+            found = geod.geometry_area_perimeter(shapely.orient_polygons(globe)) if case.kind == "area" else None
+            truth = abs(float(found[0])) if found is not None else float(geod.geometry_length(globe))
+            mine = to_si(case.value, case.observation.result.unit) or math.nan
+    except Exception:  # an unreadable file is another check's finding
+        return not_applicable("the vector file cannot be read")
+    if not abs(mine - truth) <= 0.002 * truth:
+        return failed(
+            "The vector file's own features give another figure.", measured=mine, expected=truth, at=("/result/value",)
+        )
+    return passed("The vector file's features give this figure.", measured=mine, expected=truth, at=("/result/value",))
+
+
 # --- series -----------------------------------------------------------------------------------------------------------------
 @check(
     "series_recomputes",

@@ -11,11 +11,12 @@ from apps.verification.checks.catalogue import check
 
 @check("inputs_of_the_task", catches=("another scene's result", "stale artifact"), reads=("/inputs",))
 def inputs_of_the_task(case: Case) -> Finding:
-    """Every input is a scene of the question, by its digest, or a layer of the verified history."""
+    """Every input is a scene of the question, by its digest, a layer of the verified history, or a vector file that was asked
+    for."""
     if not case.scenes or not case.observation.inputs:
         return not_applicable("no question, or no inputs on record")
     own = {s.artifact for s in case.scenes.values()}
-    layers = {r.artifact for o in case.parents for r in o.result.layers}
+    layers = {r.artifact for o in case.parents for r in o.result.layers} | _vectors_asked(case)
     for k, ref in enumerate(case.observation.inputs):
         scene = case.scenes.get(ref.scene_id or "")
         if scene is not None and ref.artifact != scene.artifact and ref.artifact not in layers:
@@ -33,6 +34,14 @@ def inputs_of_the_task(case: Case) -> Finding:
                 at=(f"/inputs/{k}",),
             )
     return passed("All inputs belong to the task.", measured=len(case.observation.inputs), at=("/inputs",))
+
+
+def _vectors_asked(case: Case) -> set[str]:
+    """Digests of the vector files that the call names, as it was asked."""
+    sources, nodes = case.observation.arguments.get("sources"), case.observation.arguments.get("nodes")
+    held: list[Any] = list(sources) if isinstance(sources, list) else []
+    held += [n.get("params") for n in nodes if isinstance(n, dict)] if isinstance(nodes, list) else []
+    return {v for h in held if isinstance(h, dict) and isinstance(v := h.get("vector"), str) and v}
 
 
 @check(

@@ -3,18 +3,22 @@
 import base64
 import hashlib
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client, override_settings
 
 from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set, token_create
+from apps.artifacts.services import ProjectBlobs
 from apps.core.errors import UserError
 from apps.imagery import services
+from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.models import Scene, Upload
 from tests.unit.imagery.rasters import write
 
@@ -214,3 +218,21 @@ def test_parts_sent_twice_at_once_are_kept_once(analyst: User, project: Project)
     upload.refresh_from_db()
     assert upload.offset_bytes == len(part)
     assert upload.path.read_bytes() == part
+
+
+def test_a_vector_file_is_kept_for_its_project_alone(client: Client, project: Project, stranger: User) -> None:
+    outsider = Client()
+    outsider.force_login(stranger)
+    square = {"type": "Polygon", "coordinates": [[[10, 50], [10.01, 50], [10.01, 50.01], [10, 50.01], [10, 50]]]}
+    text = json.dumps({"type": "Feature", "geometry": square, "properties": {"name": "field"}})
+
+    def send(who: Client, name: str = "field.geojson") -> Any:
+        return who.post("/api/v1/vectors/", {"project": str(project.pk), "file": SimpleUploadedFile(name, text.encode())})
+
+    told = send(client).json()
+    assert (told["n"], told["crs"], told["kinds"], told["crs_source"]) == (1, "EPSG:4326", {"Polygon": 1}, "format")
+    store = ArtifactLayerStore(ProjectBlobs(project.pk))
+    features, crs = store.read_vector(told["vector"])
+    assert crs == "EPSG:4326" and features[0]["properties"] == {"name": "field"}
+    assert send(client, "field.kml").status_code == 415
+    assert send(outsider).status_code == 404

@@ -73,6 +73,7 @@ class MemoryLayers:
 
     def __init__(self) -> None:
         self.kept: dict[str, Any] = {}
+        self.crs_of: dict[str, str] = {}
 
     def _ref(self, value: Any, what: bytes, **fields: Any) -> LayerRef:
         digest = digest_bytes(what)
@@ -96,8 +97,10 @@ class MemoryLayers:
 
     def put_features(self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str,
                      scene_id: str | None = None) -> LayerRef:
-        return self._ref(features, digest_json([features, label]).encode(), kind=kind, crs=crs, label=label, n=len(features),
-                         source_scene_id=scene_id)
+        ref = self._ref(features, digest_json([features, label]).encode(), kind=kind, crs=crs, label=label, n=len(features),
+                        source_scene_id=scene_id)
+        self.crs_of[ref.artifact] = crs
+        return ref
 
     def read_mask(self, ref: LayerRef) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         mask, valid = self.kept[ref.artifact]
@@ -108,6 +111,9 @@ class MemoryLayers:
 
     def read_features(self, ref: LayerRef) -> list[dict[str, Any]]:
         return self.kept[ref.artifact]  # type: ignore[no-any-return]
+
+    def read_vector(self, digest: str) -> tuple[list[dict[str, Any]], str]:
+        return self.kept[digest], self.crs_of[digest]
 
     def size(self, ref: LayerRef) -> int:
         return len(str(self.kept[ref.artifact]))

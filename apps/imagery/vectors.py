@@ -1,0 +1,296 @@
+"""Vector files of a person: GeoJSON, GeoPackage, zipped Shapefile, KML and CSV with coordinates, as features in one CRS.
+
+The bytes are opened as those of rasters are: sniffed here, then read in a limited process without a network, of which only a
+result file is used. A file without a CRS is not guessed at; archives are unpacked member by member under names of ours.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+import stat
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from apps.core.errors import FaultError, UserError
+from apps.imagery import ingest
+
+MAX_FILE_BYTES = 200 * 2**20
+MAX_UNPACKED_BYTES = 500 * 2**20
+MAX_MEMBERS = 200
+# Deflate of text reaches 1/20 or so; an archive beyond this ratio is made to be large.
+BOMB_RATIO = 200
+BOMB_BYTES = 10 * 2**20
+MAX_FEATURES = 100_000
+MAX_VERTICES = 2_000_000
+MAX_FIELDS = 40
+MAX_TEXT = 200
+_RESULT_BYTES = 400 * 2**20
+_SHAPE_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg")
+_LON = ("longitude", "lon", "lng", "long")
+_LAT = ("latitude", "lat")
+_X, _Y = ("x", "easting", "east"), ("y", "northing", "north")
+_WKT = ("wkt", "geometry", "geom", "the_geom")
+Kind = Literal["GeoJSON", "GPKG", "ESRI Shapefile", "KML", "CSV"]
+# Drivers that follow paths, addresses or queries; switched off in the reading process.
+_SKIPPED = (
+    "OGR_VRT,VRT,GTI,DERIVED,WFS,OAPIF,CSW,HTTP,OGCAPI,DAAS,EEDA,Elastic,Carto,AmigoCloud,PostgreSQL,MySQL,ODBC,MSSQLSpatial,"
+    "GMLAS,NAS,PDF,OSM,PGDUMP,MapML,PLSCENES,NGW,WMS,STACIT,STACTA,LIBKML,GTiff,PDS4,TIGER,Selafin,DXF,GML"
+)
+
+
+class VectorFile(BaseModel):
+    """What a vector file holds: ``features`` are GeoJSON features in ``crs``; ``warnings`` tell what was left out or mended."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    format: str
+    crs: str
+    crs_source: Literal["declared", "format", "name", "person"]
+    layer: str = ""
+    features: list[dict[str, Any]]
+    kinds: dict[str, int] = Field(description="geometry type → number")
+    bounds: tuple[float, float, float, float]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sniffed:
+    kind: Kind
+    suffix: str
+
+
+def _refuse(code: str, what: str, why: str, fix: str, status: int = 415) -> UserError:
+    return UserError(code, what, why, fix, status=status)
+
+
+def sniff_vector(path: Path, name: str) -> Kind:
+    """The format by the first bytes and the extension. UserError UNSAFE_FILE, UNREADABLE, TOO_LARGE."""
+    n = path.stat().st_size
+    if n == 0:
+        raise _refuse("UNREADABLE", f"“{name}” is empty.", "It holds 0 bytes.", "Upload it again.")
+    if n > MAX_FILE_BYTES:
+        raise _refuse(
+            "TOO_LARGE",
+            f"“{name}” is too large.",
+            f"It has {n:,} bytes; the limit is {MAX_FILE_BYTES:,}.",
+            "Cut it to the area in question.",
+            413,
+        )
+    with path.open("rb") as f:
+        head = f.read(4096)
+    suffix, text = Path(name).suffix.lower(), head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head.startswith(b"SQLite format 3\0") and suffix == ".gpkg":
+        return "GPKG"
+    if head.startswith(b"PK\x03\x04") and suffix == ".zip":
+        return "ESRI Shapefile"
+    if text[:1] in (b"{", b"[") and suffix in (".geojson", ".json"):
+        return "GeoJSON"
+    if text[:1] == b"<" and suffix == ".kml":
+        _check_xml(path, name)
+        return "KML"
+    if suffix in (".csv", ".tsv", ".txt") and b"\0" not in head and text[:1] not in (b"<", b"{"):
+        return "CSV"
+    raise _refuse(
+        "UNSAFE_FILE",
+        f"“{name}” was refused.",
+        "Its bytes and its extension are not those of one vector format known here.",
+        "Use GeoJSON, GPKG, a zipped Shapefile, KML or CSV with coordinates.",
+    )
+
+
+def _check_xml(path: Path, name: str) -> None:
+    data = path.read_bytes()
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"<!DOCTYPE" in data or b"<!ENTITY" in data or b"OGRVRT" in data:
+        raise _refuse(
+            "UNSAFE_FILE",
+            f"“{name}” was refused.",
+            "It declares entities or another kind of document.",
+            "Export it as plain KML, UTF-8.",
+        )
+    if b"<kml" not in data[:65536]:
+        raise _refuse("UNREADABLE", f"“{name}” is no KML.", "It has no kml element.", "Export it again.")
+
+
+def unpack_shapefile(archive: Path, folder: Path, name: str) -> Path:
+    """The one Shapefile of an archive, unpacked as ``file.shp`` and its parts; nothing else is written.
+
+    UserError UNSAFE_FILE (paths, links, bombs, encryption), UNREADABLE (broken, no or several Shapefiles).
+    """
+    try:
+        with zipfile.ZipFile(archive) as z:
+            members = z.infolist()
+            if len(members) > MAX_MEMBERS:
+                raise _refuse(
+                    "UNSAFE_FILE", f"“{name}” was refused.", f"It has {len(members)} members.", "Zip the Shapefile alone."
+                )
+            total = sum(m.file_size for m in members)
+            packed = max(1, sum(m.compress_size for m in members))
+            if total > MAX_UNPACKED_BYTES or (total > BOMB_BYTES and total > BOMB_RATIO * packed):
+                raise _refuse(
+                    "TOO_LARGE",
+                    f"“{name}” would unpack to {total:,} bytes.",
+                    "That is more than is read.",
+                    "Cut the layer to the area in question.",
+                    413,
+                )
+            for m in members:
+                parts = Path(m.filename.replace("\\", "/")).parts
+                if m.filename.startswith(("/", "\\")) or ".." in parts or ":" in m.filename:
+                    raise _refuse(
+                        "UNSAFE_FILE",
+                        f"“{name}” was refused.",
+                        "A member's path leads out of the archive.",
+                        "Zip the files again.",
+                    )
+                if stat.S_ISLNK(m.external_attr >> 16) or m.flag_bits & 1:
+                    raise _refuse(
+                        "UNSAFE_FILE", f"“{name}” was refused.", "A member is a link or encrypted.", "Zip the files again."
+                    )
+            plain = [m for m in members if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+            shapes = [m for m in plain if m.filename.lower().endswith(".shp")]
+            if len(shapes) != 1:
+                raise _refuse(
+                    "UNREADABLE",
+                    f"“{name}” holds {len(shapes)} Shapefiles.",
+                    "One is read at a time.",
+                    "Zip one .shp with its .shx, .dbf and .prj.",
+                )
+            stem = shapes[0].filename[:-4].lower()
+            left = MAX_UNPACKED_BYTES
+            for m in plain:
+                suffix = Path(m.filename).suffix.lower()
+                if suffix in _SHAPE_PARTS and m.filename[: -len(suffix)].lower() == stem:
+                    with z.open(m) as source, (folder / f"file{suffix}").open("wb") as target:
+                        while chunk := source.read(1 << 20):
+                            left -= len(chunk)  # what the directory says is not trusted
+                            if left < 0:
+                                raise _refuse(
+                                    "TOO_LARGE",
+                                    f"“{name}” unpacks to more than it says.",
+                                    "It was not read further.",
+                                    "Zip the files again.",
+                                    413,
+                                )
+                            target.write(chunk)
+    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        raise _refuse("UNREADABLE", f"“{name}” cannot be unpacked.", "The archive is broken.", "Zip the files again.") from error
+    return folder / "file.shp"
+
+
+def vector_read(source: Path, name: str, *, crs: str | None = None, layer: str = "") -> VectorFile:
+    """The features of a vector file. ``crs`` (EPSG:n or WKT) is the person's word where the file tells none.
+
+    UserError: NEEDS_CRS where no CRS is known, BAD_ARGUMENT for a CRS or layer that is none, UNSAFE_FILE, UNREADABLE, TOO_LARGE.
+    """
+    kind = sniff_vector(source, name)
+    with tempfile.TemporaryDirectory(prefix="rsure-vector-") as work:
+        folder = Path(work)
+        suffix = {"GPKG": ".gpkg", "GeoJSON": ".geojson", "KML": ".kml", "CSV": ".csv", "ESRI Shapefile": ".shp"}[kind]
+        inside = folder / f"file{suffix}"
+        if kind == "ESRI Shapefile":
+            unpack_shapefile(source, folder, name)
+        else:
+            shutil.copyfile(source, inside)
+        (folder / "job.json").write_text(
+            json.dumps({"file": inside.name, "name": name, "kind": kind, "crs": crs, "layer": layer})
+        )
+        # the copy lies in the job's folder already: nothing of the store is bound into the process
+        command = [*ingest.walled(folder), sys.executable, "-s", "-m", "apps.imagery.vectors_process", str(folder)]
+        code = ingest.run_limited(command, folder, skipped=_SKIPPED)
+        result = folder / "result.json"
+        if code != 0 or not result.exists():
+            raise _refuse(
+                "UNREADABLE",
+                f"“{name}” cannot be read.",
+                "The process that opened it ended: the file is broken or needs too much memory or time.",
+                "Export it again, or cut it into parts.",
+            )
+        if result.stat().st_size > _RESULT_BYTES:
+            raise FaultError(f"the vector process wrote {result.stat().st_size} bytes of result")
+        held = json.loads(result.read_text())
+    if "error" in held:
+        e = held["error"]
+        raise UserError(e["code"], e["what"], e["why"], e["fix"], status=e["status"], detail=e["detail"])
+    try:
+        return VectorFile.model_validate(held)
+    except ValidationError as error:
+        raise FaultError(f"the vector process wrote a result that is none: {error.error_count()} errors") from error
+
+
+# --- CSV --------------------------------------------------------------------------------------------------------------------
+def csv_features(text: str, name: str, crs: str | None) -> tuple[list[dict[str, Any]], str, Literal["name", "person"], list[str]]:
+    """(features, CRS, where it is known from, warnings) of a table with longitude and latitude, x and y, or WKT.
+
+    Longitude and latitude are what they say (EPSG:4326); x and y need ``crs``. UserError NEEDS_CRS, UNREADABLE.
+    """
+    import shapely
+
+    try:
+        dialect: Any = csv.Sniffer().sniff(text[:8192], delimiters=",;\t|")
+    except csv.Error:
+        dialect = csv.excel
+    rows = csv.DictReader(io.StringIO(text), dialect=dialect)
+    fields = {(f or "").strip().lower(): f for f in rows.fieldnames or []}
+
+    def column(names: tuple[str, ...]) -> str | None:
+        return next((fields[n] for n in names if n in fields), None)
+
+    lon, lat, x, y, wkt = (column(n) for n in (_LON, _LAT, _X, _Y, _WKT))
+    source: Literal["name", "person"] = "person" if crs else "name"
+    if lon and lat:
+        crs, source = "EPSG:4326", "name"
+    elif not ((x and y) or wkt):
+        raise _refuse(
+            "UNREADABLE",
+            f"“{name}” has no coordinates.",
+            f"Its columns are {', '.join(list(fields)[:12]) or 'none'}.",
+            "Name two columns longitude and latitude, or x and y, or one wkt.",
+        )
+    if crs is None:
+        raise _refuse(
+            "NEEDS_CRS",
+            f"The CRS of “{name}” is not known.",
+            "A table of x and y does not tell it.",
+            "Say it, like EPSG:32630.",
+            400,
+        )
+    out: list[dict[str, Any]] = []
+    n_bad = 0
+    for row in rows:
+        try:
+            if (lon and lat) or (x and y):
+                at = [float(str(row[c]).replace(",", ".")) for c in ((lon, lat) if lon and lat else (x, y)) if c]
+                if len(at) != 2 or not all(math.isfinite(v) for v in at):
+                    raise ValueError("not finite")
+                geometry: Any = {"type": "Point", "coordinates": at}
+            else:
+                geometry = json.loads(shapely.to_geojson(shapely.from_wkt(row[str(wkt)])))
+        except (ValueError, TypeError, KeyError, shapely.errors.GEOSException):
+            n_bad += 1
+            continue
+        held = {
+            str(k)[:60]: str(v)[:MAX_TEXT]
+            for k, v in list(row.items())[:MAX_FIELDS]
+            if k is not None and k not in (lon, lat, x, y, wkt) and v is not None
+        }
+        out.append({"type": "Feature", "geometry": geometry, "properties": held})
+        if len(out) > MAX_FEATURES:
+            raise _refuse(
+                "TOO_LARGE",
+                f"“{name}” has more than {MAX_FEATURES:,} rows.",
+                "That is more than is measured.",
+                "Cut it to the area in question.",
+                413,
+            )
+    warnings = [f"{n_bad} rows have no readable coordinates and are left out."] if n_bad else []
+    return out, crs, source, warnings

@@ -1,0 +1,231 @@
+"""The process that opens a vector file: ``python -m apps.imagery.vectors_process FOLDER``, started by ``vectors.vector_read``. It
+limits itself, reads ``FOLDER/job.json`` and leaves ``result.json``. No Django here."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from apps.imagery.ingest_process import limit
+
+
+def run(folder: Path) -> dict[str, Any]:
+    """What ``result.json`` holds: the fields of VectorFile, or the error for the person."""
+    from apps.core.errors import UserError
+
+    job = json.loads((folder / "job.json").read_text())
+    try:
+        return _read(folder / job["file"], job)
+    except UserError as error:
+        return {"error": error.as_json() | {"status": error.status}}
+    except MemoryError:
+        big = UserError(
+            "TOO_LARGE",
+            f"“{job['name']}” is too large.",
+            "It needs more memory than may be used.",
+            "Cut it to the area in question.",
+            status=413,
+        )
+        return {"error": big.as_json() | {"status": big.status}}
+
+
+def _read(path: Path, job: dict[str, Any]) -> dict[str, Any]:
+    from apps.imagery.vectors import csv_features
+
+    name, told = job["name"], job["crs"]
+    layer, source, warnings = "", "", list[str]()
+    if job["kind"] == "CSV":
+        features, crs, source, warnings = csv_features(path.read_text(errors="replace"), name, told)
+        crs = _crs(crs, name)
+    else:
+        features, crs, source, layer, warnings = _ogr(path, job)
+    return _checked(features, name, crs) | {
+        "name": name,
+        "format": job["kind"],
+        "crs": crs,
+        "crs_source": source,
+        "layer": layer,
+        "warnings": [*warnings, *_checked_warnings(features)],
+    }
+
+
+def _crs(text: str, name: str) -> str:
+    """EPSG:n, or WKT where no code fits."""
+    from pyproj import CRS
+    from pyproj.exceptions import CRSError
+
+    from apps.core.errors import UserError
+
+    try:
+        crs = CRS.from_user_input(text)
+    except CRSError as error:
+        raise UserError(
+            "BAD_ARGUMENT", "This CRS is not known.", f"“{text[:80]}” is no EPSG code and no WKT.", "Write it like EPSG:32630."
+        ) from error
+    if crs.is_bound and crs.source_crs is not None:
+        crs = crs.source_crs
+    if crs.is_compound:
+        crs = crs.sub_crs_list[0]
+    if not (crs.is_projected or crs.is_geographic):
+        raise UserError("NEEDS_CRS", f"“{name}” has no place on the globe.", f"Its CRS is {crs.name}.", "Say the CRS.")
+    code = crs.to_epsg(min_confidence=90)  # a datum that is only alike is another one
+    return f"EPSG:{code}" if code else str(crs.to_wkt())
+
+
+def _ogr(path: Path, job: dict[str, Any]) -> tuple[list[dict[str, Any]], str, str, str, list[str]]:
+    import pyogrio
+    import shapely
+
+    from apps.core.errors import UserError
+    from apps.imagery.vectors import MAX_FEATURES, MAX_FIELDS, MAX_TEXT
+
+    name = job["name"]
+    pyogrio.set_gdal_config_options(
+        {"OGR_SQLITE_LOAD_EXTENSIONS": "NO", "SHAPE_RESTORE_SHX": "YES", "OGR_GEOJSON_MAX_OBJ_SIZE": 200}
+    )
+    try:
+        layers = [str(row[0]) for row in pyogrio.list_layers(path) if row[1] is not None]
+        if not layers:
+            raise UserError(
+                "UNREADABLE", f"“{name}” has no layer with geometries.", "Tables alone have no place.", "Export a layer."
+            )
+        layer = job["layer"] or (layers[0] if len(layers) == 1 or job["kind"] == "KML" else "")
+        if layer not in layers:
+            raise UserError(
+                "BAD_ARGUMENT",
+                f"“{name}” has {len(layers)} layers.",
+                f"They are {', '.join(layers[:12])}.",
+                "Name the one that is meant.",
+            )
+        wanted = layers if job["kind"] == "KML" and not job["layer"] else [layer]
+        features: list[dict[str, Any]] = []
+        crs_text: str | None = None
+        for one in wanted:
+            meta, _, blobs, columns = pyogrio.raw.read(
+                path, layer=one, force_2d=True, max_features=MAX_FEATURES + 1, datetime_as_string=True
+            )
+            crs_text = crs_text or meta["crs"]
+            names = [str(f)[:60] for f in meta["fields"]][:MAX_FIELDS]
+            shapes = shapely.from_wkb(blobs, on_invalid="ignore")
+            for i, shape in enumerate(shapes):
+                values = {n: _plain(columns[k][i], MAX_TEXT) for k, n in enumerate(names)}
+                geometry = None if shape is None else json.loads(shapely.to_geojson(shape)) if not shape.is_empty else None
+                features.append({"type": "Feature", "geometry": geometry, "properties": values})
+            if len(features) > MAX_FEATURES:
+                raise UserError(
+                    "TOO_LARGE",
+                    f"“{name}” has more than {MAX_FEATURES:,} features.",
+                    "That is more than is measured.",
+                    "Cut it to the area in question.",
+                    status=413,
+                )
+    except (
+        pyogrio.errors.DataSourceError,
+        pyogrio.errors.DataLayerError,
+        pyogrio.errors.FeatureError,
+        pyogrio.errors.FieldError,
+        ValueError,
+        UnicodeDecodeError,
+    ) as error:
+        raise UserError(
+            "UNREADABLE", f"“{name}” cannot be read.", f"It is no sound {job['kind']} file.", "Export it again."
+        ) from error
+    if crs_text:
+        warnings = (
+            [f"The file's own CRS is used, not {job['crs']}."]
+            if job["crs"] and _crs(job["crs"], name) != _crs(crs_text, name)
+            else []
+        )
+        source = "format" if job["kind"] in ("GeoJSON", "KML") else "declared"
+        return features, _crs(crs_text, name), source, layer, warnings
+    if job["crs"]:
+        return features, _crs(job["crs"], name), "person", layer, []
+    raise UserError(
+        "NEEDS_CRS",
+        f"The CRS of “{name}” is not known.",
+        "The file declares none (a Shapefile needs its .prj).",
+        "Say it, like EPSG:32630.",
+    )
+
+
+def _plain(value: Any, most: int) -> Any:
+    """A JSON value of a column's entry."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)[:most]
+
+
+def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, Any]:
+    """Features that have a place, mended where rings cross themselves; their kinds and bounds."""
+    import shapely
+    from pyproj import CRS
+
+    from apps.core.errors import UserError
+    from apps.imagery.vectors import MAX_VERTICES
+
+    kept, kinds, boxes, n_vertices = [], Counter[str](), [], 0
+    for f in features:
+        if f["geometry"] is None:
+            continue
+        geometry = shapely.from_geojson(json.dumps(f["geometry"]))
+        xy = shapely.get_coordinates(geometry)
+        n_vertices += len(xy)
+        if n_vertices > MAX_VERTICES:
+            raise UserError(
+                "TOO_LARGE",
+                f"“{name}” has more than {MAX_VERTICES:,} vertices.",
+                "That is more than is measured.",
+                "Simplify it, or cut it to the area in question.",
+                status=413,
+            )
+        if geometry.is_empty or not all(math.isfinite(v) for v in geometry.bounds):
+            continue
+        if not geometry.is_valid:
+            f["_mended"] = True
+            geometry = shapely.make_valid(geometry)
+        kinds[geometry.geom_type] += 1
+        boxes.append(geometry.bounds)
+        kept.append({"type": "Feature", "geometry": json.loads(shapely.to_geojson(geometry)), "properties": f["properties"]})
+    if not kept:
+        raise UserError("UNREADABLE", f"“{name}” holds no geometry.", "Every feature is empty.", "Export it again.")
+    bounds = (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
+    is_on_globe = -361 <= bounds[0] <= bounds[2] <= 361 and -90.5 <= bounds[1] <= bounds[3] <= 90.5
+    if CRS.from_user_input(crs).is_geographic and not is_on_globe:
+        raise UserError(
+            "NEEDS_CRS",
+            f"The CRS of “{name}” does not fit.",
+            f"It says degrees, but its coordinates reach from {bounds[0]:g}, {bounds[1]:g} to {bounds[2]:g}, {bounds[3]:g}.",
+            "Export it with its true CRS.",
+        )
+    return {"features": kept, "kinds": dict(kinds), "bounds": bounds}
+
+
+def _checked_warnings(features: list[dict[str, Any]]) -> list[str]:
+    out = []
+    empty = sum(f["geometry"] is None for f in features)
+    mended = sum(bool(f.get("_mended")) for f in features)
+    if empty:
+        out.append(f"{empty} features have no geometry and are left out.")
+    if mended:
+        out.append(f"{mended} features cross themselves; they were mended, which may change their area.")
+    return out
+
+
+def main() -> int:
+    limit()
+    folder = Path(sys.argv[1])
+    result = run(folder)
+    (folder / "result.json").write_text(json.dumps(result, allow_nan=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Vector files: what they hold, and hostile ones. Real files are checked against what their publishers say of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyogrio
+import pytest
+import shapely
+
+from apps.core.errors import UserError
+from apps.imagery.vectors import VectorFile, csv_features, sniff_vector, unpack_shapefile, vector_read
+
+SQUARE = {"type": "Polygon", "coordinates": [[[10, 50], [10.01, 50], [10.01, 50.01], [10, 50.01], [10, 50]]]}
+EPSG_25832 = [(500000.0, 5500000.0), (500100.0, 5500000.0), (500100.0, 5500100.0), (500000.0, 5500100.0), (500000.0, 5500000.0)]
+
+
+def geojson(path: Path, *geometries: Any, **more: Any) -> Path:
+    features = [{"type": "Feature", "geometry": g, "properties": {"name": f"f{i}"}} for i, g in enumerate(geometries)]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features, **more}))
+    return path
+
+
+def shapefile(folder: Path, *, with_prj: bool = True) -> Path:
+    folder.mkdir()
+    pyogrio.raw.write(folder / "a.shp", np.array([shapely.to_wkb(shapely.Polygon(EPSG_25832))]),
+                      [np.array([7])], ["size"], geometry_type="Polygon", crs="EPSG:25832", driver="ESRI Shapefile")
+    target = folder / "a.zip"
+    with zipfile.ZipFile(target, "w") as z:
+        for part in folder.glob("a.*"):
+            if part.suffix != ".zip" and (with_prj or part.suffix != ".prj"):
+                z.write(part, f"data/{part.name}")
+    return target
+
+
+def code(path: Path, name: str = "", **more: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        vector_read(path, name or path.name, **more)
+    return caught.value.code
+
+
+def test_a_zipped_shapefile_keeps_its_crs_and_needs_one(tmp_path: Path) -> None:
+    found = vector_read(shapefile(tmp_path / "a"), "a.zip")
+    assert (found.crs, found.kinds, found.features[0]["properties"]) == ("EPSG:25832", {"Polygon": 1}, {"size": 7})
+    assert found.bounds == (500000.0, 5500000.0, 500100.0, 5500100.0)
+    bare = shapefile(tmp_path / "b", with_prj=False)
+    assert code(bare) == "NEEDS_CRS"
+    told = vector_read(bare, "b.zip", crs="EPSG:25832")
+    assert (told.crs, told.crs_source) == ("EPSG:25832", "person")
+    assert code(bare, crs="EPSG:4326") == "NEEDS_CRS"  # metres are no degrees
+    assert code(bare, crs="EPSG:99999999") == "BAD_ARGUMENT"
+
+
+def test_kml_and_tables(tmp_path: Path) -> None:
+    kml = tmp_path / "a.kml"
+    kml.write_text('<?xml version="1.0"?><kml xmlns="http://www.opengis.net/kml/2.2"><Document><Placemark><name>A</name><Point>'
+                   "<coordinates>10,50,3</coordinates></Point></Placemark></Document></kml>")
+    found = vector_read(kml, "a.kml")
+    assert found.crs == "EPSG:4326" and found.features[0]["geometry"]["coordinates"] == [10, 50]
+    table = tmp_path / "a.csv"
+    table.write_text("name;Latitude;Longitude\nhere;50.5;10.25\nnowhere;;\n")
+    found = vector_read(table, "a.csv")
+    assert found.features[0]["geometry"] == {"type": "Point", "coordinates": [10.25, 50.5]} and "1 rows" in found.warnings[0]
+    table.write_text("x,y\n500000,5500000\n")
+    assert code(table) == "NEEDS_CRS"
+    assert vector_read(table, "a.csv", crs="EPSG:25832").crs == "EPSG:25832"
+    features, crs, _, _ = csv_features("wkt\n\"POINT (1 2)\"\n", "t", "EPSG:4326")
+    assert (features[0]["geometry"]["coordinates"], crs) == ([1.0, 2.0], "EPSG:4326")
+
+
+def test_empty_and_broken_geometries_are_told(tmp_path: Path) -> None:
+    bow = {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}
+    found = vector_read(geojson(tmp_path / "a.geojson", SQUARE, None, bow), "a.geojson")
+    assert len(found.features) == 2 and len(found.warnings) == 2
+    assert code(geojson(tmp_path / "b.geojson", None)) == "UNREADABLE"
+    metres = {"type": "Point", "coordinates": [500000, 5500000]}
+    assert code(geojson(tmp_path / "c.geojson", metres)) == "NEEDS_CRS"
+
+
+def test_several_layers_are_not_guessed_between(tmp_path: Path) -> None:
+    path = tmp_path / "a.gpkg"
+    for k, name in enumerate(("roads", "rivers")):
+        pyogrio.raw.write(path, np.array([shapely.to_wkb(shapely.Point(k, 1))]), [], [], layer=name, geometry_type="Point",
+                          crs="EPSG:4326", driver="GPKG", append=k > 0)
+    assert code(path) == "BAD_ARGUMENT"
+    assert vector_read(path, "a.gpkg", layer="rivers").features[0]["geometry"]["coordinates"] == [1, 1]
+
+
+def archive(path: Path, members: dict[str, bytes], **flags: Any) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            if flags.get("link"):
+                info.external_attr = (stat.S_IFLNK | 0o777) << 16
+            z.writestr(info, data)
+    return path
+
+
+@pytest.mark.parametrize(("members", "flags", "wanted"), [
+    ({"../../evil.shp": b"x"}, {}, "UNSAFE_FILE"),
+    ({"/etc/evil.shp": b"x"}, {}, "UNSAFE_FILE"),
+    ({"a.shp": b"/etc/passwd"}, {"link": True}, "UNSAFE_FILE"),
+    ({"a.shp": b"\0" * 40_000_000}, {}, "TOO_LARGE"),
+    ({f"{i}.shp": b"x" for i in range(300)}, {}, "UNSAFE_FILE"),
+    ({"a.shp": b"x", "b.shp": b"x"}, {}, "UNREADABLE"),
+    ({"a.txt": b"x"}, {}, "UNREADABLE"),
+    ({"a.shp": b"no shape at all", "a.dbf": b"", "a.shx": b""}, {}, "UNREADABLE"),
+])  # fmt: skip
+def test_hostile_archives(tmp_path: Path, members: dict[str, bytes], flags: dict[str, Any], wanted: str) -> None:
+    assert code(archive(tmp_path / "a.zip", members, **flags)) == wanted
+    assert {p.name for p in tmp_path.iterdir()} == {"a.zip"}
+
+
+def test_a_broken_archive_and_only_our_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(b"PK\x03\x04" + b"\xff" * 100)
+    assert code(path) == "UNREADABLE"
+    out = tmp_path / "out"
+    out.mkdir()
+    unpack_shapefile(archive(path, {"x/a.shp": b"1", "x/a.dbf": b"2", "x/a.exe": b"3", "x/b.prj": b"4"}), out, "a.zip")
+    assert {p.name for p in out.iterdir()} == {"file.shp", "file.dbf"}
+
+
+@pytest.mark.parametrize(("name", "data"), [
+    ("a.kml", b"<!DOCTYPE x [<!ENTITY a 'b'>]><kml>&a;</kml>"),
+    ("a.kml", b"<OGRVRTDataSource><kml/></OGRVRTDataSource>"),
+    ("a.geojson", b"<OGRVRTDataSource/>"),
+    ("a.gpkg", b"{}"),
+    ("a.shp", b"\0\0\x27\x0a"),
+])
+def test_other_documents_under_these_names_are_refused(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / "upload"
+    path.write_bytes(data)
+    assert code(path, name) == "UNSAFE_FILE"
+
+
+def test_a_database_that_is_no_geopackage(tmp_path: Path) -> None:
+    path = tmp_path / "a.gpkg"
+    with sqlite3.connect(path) as held:
+        held.execute("CREATE TABLE t (x INTEGER)")
+    assert sniff_vector(path, "a.gpkg") == "GPKG"
+    assert code(path) == "UNREADABLE"
+
+
+@pytest.mark.shared_data
+def test_real_files(shared_data: Path) -> None:
+    def read(name: str) -> VectorFile:
+        return vector_read(shared_data / name, Path(name).name)
+
+    assert len(read("vector/colorado-counties.geojson").features) == 64  # Colorado has 64 counties
+    assert len(read("vector/spData_world.gpkg").features) == 177
+    zion = read("terrain_landcover/spDataLarge_zion.gpkg")
+    assert zion.kinds == {"Polygon": 1} and "UTM Zone 12" in zion.crs
