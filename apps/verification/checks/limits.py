@@ -62,6 +62,10 @@ class Limits(BaseModel):
     max_layer_px: int = Field(default=4_000_000, description="result layers up to this many pixels are read whole")
     mask_agreement: float = Field(default=0.995, description="share of pixels on which mask and own recomputation must agree")
     validity_agreement: float = Field(default=0.995, description="share of pixels on which validity and own nodata policy agree")
+    stand_in_agreement: float = Field(
+        default=0.95,
+        description="overlap (IoU) that a mask by another method must have with the rejected method's own recomputation",
+    )
     raster_agreement: float = Field(default=0.995, description="share of valid pixels that must equal the own recomputation")
     raster_tolerance: float = Field(default=2e-4, description="difference, in units of the data's spread, that still is equal")
     stored_max_stretch: float = Field(default=1.5, description="a value this many times beyond the scene's range is impossible")

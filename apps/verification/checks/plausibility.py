@@ -19,7 +19,9 @@ from apps.verification.checks.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
+from apps.verification.checks.consistency import _mask_maker
 from apps.verification.checks.geometry import bounds_of, kept_boxes, scene_of_layer
+from apps.verification.look import CannotLookError, Look, look_windows, same_grid, step_of
 from apps.verification.units import dimension, to_si
 
 
@@ -425,3 +427,60 @@ def no_empty_part_like_the_rest(case: Case) -> Finding:
             at=("/result/layers",),
         )
     return passed(f"The {where} quarter is empty and looks unlike the others.", measured=counts, at=("/result/layers",))
+
+
+@check(
+    "stand_in_agrees",
+    catches=("wrong threshold", "wrong band mapping"),
+    limits=("stand_in_agreement", "look_windows", "full_look_px"),
+    reads=("/result/layers", "/arguments"),
+)
+def stand_in_agrees(case: Case) -> Finding:
+    """A mask by another method, after one was rejected, covers what the rejected method would have given for the source's pixels.
+
+    Another index or threshold answers another question as soon as the two differ, and nobody said which was meant.
+    """
+    ref = case.layer("mask")
+    first = next(
+        (
+            o
+            for o in case.rejected
+            if o.tool == "perceive"
+            and o.arguments.get("mode") == "regions"
+            and o.arguments.get("objective") == case.arguments.get("objective")
+            and o.arguments.get("image_paths") == case.arguments.get("image_paths")
+            and o.arguments.get("regions_method") != case.arguments.get("regions_method")
+        ),
+        None,
+    )
+    if case.arguments.get("mode") != "regions" or ref is None or ref.grid is None or first is None or not case.is_small(ref):
+        return not_applicable("no other method stands in for a rejected one")
+    asked = Case(first, case.question, layers=case.layers, reader=case.reader, limits=case.limits)
+    try:
+        look = Look(asked)
+        made = _mask_maker(asked, look)
+        mask, valid = case.mask(ref)
+        if made is None or not same_grid(ref.grid, made[0].grid) or made[4] is None:
+            return not_applicable("the rejected method cannot be followed on this grid")
+        both = either = 0
+        for col, row, width, height in look_windows(case, ref.grid)[0]:
+            plane = made[1]((col, row, width, height))
+            step = step_of(case, (col, row, width, height))
+            part = np.s_[row : row + height : step, col : col + width : step]
+            keep = plane.valid & valid[part]
+            both += int((keep & mask[part] & (plane.data > 0)).sum())
+            either += int((keep & (mask[part] | (plane.data > 0))).sum())
+    except (CannotLookError, LayerUnreadableError) as why:
+        return not_applicable(str(why))
+    finally:
+        asked.close()
+    overlap = both / either if either else 1.0
+    at = ("/result/layers", "/arguments/regions_method")
+    if overlap < case.limits.stand_in_agreement:
+        return failed(
+            "Another method stands in for the rejected one, and the two differ; nobody said which was meant.",
+            measured=overlap,
+            expected=f"≥ {case.limits.stand_in_agreement}",
+            at=at,
+        )
+    return passed("The method that stands in covers the same ground.", measured=overlap, at=at)

@@ -91,6 +91,24 @@ def polygons(ring: list[list[float]]) -> Sample:
     return made.but({"/result/layers": [ref.model_dump(mode="json")]})
 
 
+def stands_in(rejected_at: float, threshold: float) -> Sample:
+    """A mask of water by one threshold, after one by another threshold was rejected."""
+    first, made = s.water(), s.water()
+    method = {"kind": "index_threshold", "index": "ndwi", "side": "above"}
+    before = first.but({"/arguments/regions_method": {**method, "threshold": rejected_at}}).observation
+    grid = made.bench.question.scenes[0].grid
+    pixels = made.bench.stored["s"].astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ndwi = (pixels[1] - pixels[3]) / (pixels[1] + pixels[3])
+    at, ref = layer(made, "mask")
+    _, valid = made.bench.layers.read_mask(ref)
+    new = made.bench.layers.put_mask(np.nan_to_num(ndwi, nan=-1) > threshold, valid, grid, label=ref.label, scene_id="s")
+    return made.but(
+        {f"/result/layers/{at}": new.model_dump(mode="json"), "/arguments/regions_method": {**method, "threshold": threshold}},
+        rejected=(before.model_copy(update={"id": "before"}),),
+    )
+
+
 def crowns(*, lost: bool = False) -> list[dict[str, Any]]:
     """Seventy crowns all over the photo; ``lost``: those of its upper left quarter never came back."""
     every = [(8 + 19 * i, 6 + 22 * j) for i in range(10) for j in range(7)]
@@ -350,6 +368,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "consistency.estimate_in_bounds": (s.mean, lambda: s.mean().but({"/result/value": 0.999}), "failed"),
     "plausibility.area_within_scene": (s.area, lambda: s.area().but({"/result/unit": "km2"}), "failed"),
     "plausibility.distance_within_scene": (s.apart, lambda: s.apart(4.5, "km"), "failed"),
+    "plausibility.stand_in_agrees": (lambda: stands_in(0.0, 0.001), lambda: stands_in(0.0, 0.9), "failed"),
     "plausibility.no_empty_part_like_the_rest": (lambda: s.objects(crowns()), lambda: s.objects(crowns(lost=True)), "failed"),
     "plausibility.object_sizes": (s.objects, lambda: s.objects([s.box(5 + 8 * i, 4, 7 + 8 * i, 6) for i in range(8)]), "failed"),
     "plausibility.sizes_of_one_kind": (
