@@ -232,6 +232,13 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 10.0,
         "options": {"queue": "light", "expires": 10},
     },
+    # A scene whose message the broker lost, or never got, is taken up again.
+    "scenes-resume": {
+        "task": "apps.imagery.tasks.scenes_resume",
+        "schedule": 300.0,
+        "args": (240.0,),
+        "options": {"queue": "raster", "expires": 300},
+    },
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(RSURE_HOME / "celerybeat-schedule")
 CELERY_TIMEZONE = "UTC"

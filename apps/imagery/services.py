@@ -20,6 +20,7 @@ from django.core.exceptions import ValidationError as FieldError
 from django.db import connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 from pydantic import ValidationError
 
 from apps.accounts.models import Project
@@ -48,6 +49,8 @@ COG_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 FREE_BYTES = 2 * 2**30
 MAX_CHUNK_BYTES = 64 * 2**20
 MAX_TIMES = 400
+# Scenes that one sweep enqueues at most.
+MAX_RESUMED = 50
 
 
 # --- uploads
@@ -175,9 +178,13 @@ def upload_finish(*, upload: Upload) -> Upload:
 
 
 def _enqueue(scene_id: str) -> None:
+    """A broker that is down loses nothing: the scene waits in the database, and ``scenes_resume`` takes it up."""
     from apps.imagery.tasks import ingest_scene
 
-    ingest_scene.delay(scene_id)
+    try:
+        ingest_scene.delay(scene_id)
+    except OperationalError as error:
+        log.warning("scene %s waits for the broker: %s", scene_id, error)
 
 
 def upload_cancel(*, upload: Upload) -> None:
@@ -218,10 +225,12 @@ def _alone(scene_id: str) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
 
 
-def scenes_resume() -> int:
-    """Enqueues scenes that wait to be ingested: after workers died, at the start of one. Those in work are left alone
-    by the lock. Returns how many."""
-    waiting = [str(pk) for pk in Scene.objects.filter(status=Scene.INGESTING).values_list("pk", flat=True)]
+def scenes_resume(*, waiting_s: float = 0) -> int:
+    """Enqueues scenes that wait to be ingested for ``waiting_s`` seconds at least: at the start of a worker after workers
+    died, and now and then for what a broker lost. Those in work are left alone by the lock. Returns how many."""
+    since = timezone.now() - timedelta(seconds=waiting_s)
+    found = Scene.objects.filter(status=Scene.INGESTING, created_at__lte=since).order_by("created_at")
+    waiting = [str(pk) for pk in found.values_list("pk", flat=True)[:MAX_RESUMED]]
     for key in waiting:
         _enqueue(key)
     return len(waiting)

@@ -17,9 +17,9 @@ def ingest_scene(scene_id: str) -> None:
 
 
 @shared_task(name="apps.imagery.tasks.scenes_resume")
-def scenes_resume() -> int:
-    """Takes up what waits to be ingested after a worker died."""
-    return services.scenes_resume()
+def scenes_resume(waiting_s: float = 0) -> int:
+    """Takes up what waits to be ingested after a worker died or a broker lost its queue."""
+    return services.scenes_resume(waiting_s=waiting_s)
 
 
 @worker_ready.connect  # type: ignore[misc]

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.contrib.gis.geos import GEOSException, GEOSGeometry
 from django.db import connection, transaction
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from apps.accounts.models import Project, User
 from apps.core.errors import UserError
@@ -144,9 +145,14 @@ def _region_geometry(region: dict[str, Any]) -> GEOSGeometry:
 
 
 def _enqueue(run_id: UUID, queue: str | None = None) -> None:
+    """A broker that is down loses nothing: the run waits in the database, and the next sweep enqueues it."""
     from apps.runs.tasks import run_execute
 
-    run_execute.apply_async(args=[str(run_id)], **({"queue": queue} if queue else {}))
+    try:
+        run_execute.apply_async(args=[str(run_id)], **({"queue": queue} if queue else {}))
+    except OperationalError as error:
+        log.warning("run %s waits for the broker: %s", run_id, error)
+        Run.objects.filter(pk=run_id).update(heard_at=None)
 
 
 def event_append(*, run_id: Any, event: Event) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from apps.accounts.models import Project, User
 from apps.imagery.models import Scene
@@ -42,3 +43,23 @@ def test_a_silent_run_is_taken_up_once(
     assert services.runs_resume_orphans() == int(is_taken)
     assert enqueued == ([run.pk] if is_taken else [])
     assert services.runs_resume_orphans() == 0, "a sweep right after takes nothing up twice"
+
+
+def test_a_broker_that_is_down_loses_no_question(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any, analyst: User, project: Project, fish: Scene
+) -> None:
+    from apps.runs.tasks import run_execute
+
+    def unreachable(**_: Any) -> None:
+        raise OperationalError("connection refused")
+
+    with monkeypatch.context() as down:
+        down.setattr(run_execute, "apply_async", unreachable)
+        with django_capture_on_commit_callbacks(execute=True):
+            run = services.run_start(user=analyst, project=project, text="What is the mean NDVI?", scenes=[fish])
+    run.refresh_from_db()
+    assert run.status == Run.Status.QUEUED
+    sent: list[Any] = []
+    monkeypatch.setattr(run_execute, "apply_async", lambda args, **_: sent.append(args))
+    assert services.runs_resume_orphans() == 1, "it is taken up by the first sweep that reaches the broker"
+    assert sent == [[str(run.pk)]]
