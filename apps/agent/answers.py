@@ -135,6 +135,9 @@ def _abstain_open(state: RunState, plan: Plan, stopped: Stopped) -> Answer:
     )
 
 
+_CHECK_NAME = re.compile(r"^[a-z]+\.[a-z_]+: ")
+
+
 def _open_reason(o: Open, held: list[ObservationState]) -> str:
     last = held[-1] if held else None
     if last is None:
@@ -150,7 +153,8 @@ def _open_reason(o: Open, held: list[ObservationState]) -> str:
     reasons = last.decision.reasons if last.decision else ()
     if last.decision is not None and last.decision.stage == "policy" and len(reasons) > 1:
         reasons = reasons[1:]  # the first says only that the requests are used up
-    text = " ".join(reasons[:2]) or o.message
+    # the name of the check stands on the observation's page; a sentence of the answer needs its words alone
+    text = " ".join(_CHECK_NAME.sub("", reason) for reason in reasons[:2]) or o.message
     others = f" ({len(held)} observations were tried.)" if len(held) > 1 else ""
     return text + others
 
