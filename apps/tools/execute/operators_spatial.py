@@ -256,6 +256,26 @@ class CompositeParams(Frozen):
     method: Literal["mean", "median", "min", "max", "std", "sum", "count", "percentile"] = "median"
     percentile: float | None = Field(default=None, ge=0, le=100)
     least_valid: int = Field(default=1, ge=1, description="pixels with fewer valid dates are masked")
+    months: tuple[int, ...] = Field(default=(), max_length=12, description="only dates of these months, 1 to 12")
+    years: tuple[int, ...] = Field(default=(), max_length=400, description="only dates of these years")
+
+
+def _of_period(call: Call) -> tuple[tuple[str, ...], tuple[RasterType, ...]]:
+    """(names, types) of the inputs whose date lies in the months and years asked for."""
+    p: CompositeParams = call.params
+    if not p.months and not p.years:
+        return call.names, call.inputs
+    if any(not 1 <= m <= 12 for m in p.months):
+        raise call.refuse("months count from 1 to 12.")
+    undated = [r.scene_names for r in call.inputs if r.acquired_at is None]
+    if undated:
+        raise call.refuse(f"{', '.join(undated)}: without a date nobody knows its month.", code="NEEDS_DATES",
+                          needs={"dates": True})
+    kept = [(n, r) for n, r in zip(call.names, call.inputs, strict=True)
+            if (not p.months or r.acquired_at.month in p.months) and (not p.years or r.acquired_at.year in p.years)]
+    if not kept:
+        raise call.refuse("no date lies in the months and years asked for.", code="NEEDS_DATES", needs={"dates": True})
+    return tuple(n for n, _ in kept), tuple(r for _, r in kept)
 
 
 def _stack(reads: Reads, names: Sequence[str], window: Window) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -276,7 +296,8 @@ def _plan_composite(call: Call) -> Planned:
     _one_quantity(call, call.inputs)
     if p.method == "percentile" and p.percentile is None:
         raise call.refuse("percentile needs a number from 0 to 100.")
-    names, first = call.names, call.inputs[0]
+    names, inputs = _of_period(call)
+    first = inputs[0]
 
     def evaluate(reads: Reads, window: Window) -> Plane:
         data, valid = _stack(reads, names, window)
@@ -306,9 +327,11 @@ def _plan_composite(call: Call) -> Planned:
     elif p.method == "count":
         span = PhysicalRange(0, len(names))
     quantity = f"{first.quantity}_{p.method}" if p.method in ("std", "sum", "count") else first.quantity
-    kind = joined(call.inputs, kind="raster", quantity=quantity, unit="1" if p.method == "count" else first.unit, range=span,
+    kind = joined(inputs, kind="raster", quantity=quantity, unit="1" if p.method == "count" else first.unit, range=span,
                   formula=f"{p.method} over {len(names)} dates of {first.formula}")
-    return Planned(kind, evaluate=evaluate)
+    left = len(call.names) - len(names)
+    notes = (("info", f"{len(names)} of {len(call.names)} dates lie in the months and years asked for."),) if left else ()
+    return Planned(kind, evaluate=evaluate, notes=notes)
 
 
 def _quantile(data: NDArray[np.float64], valid: NDArray[np.bool_], n: NDArray[np.int64], q: float) -> NDArray[np.float64]:

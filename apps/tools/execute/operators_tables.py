@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from apps.core.errors import ModelError
 from apps.core.evidence.observation import Frozen, JsonMap
 from apps.core.geo.grid import geod_of, transformer
 from apps.tools.execute.accumulators import Histogram, TrueArea, cells
+from apps.tools.execute.equations import check_solvable, real_solutions, residual
 from apps.tools.execute.formula import parse
 from apps.tools.execute.operators_products import same_grid
 from apps.tools.execute.operators_spatial import CrossMoments
@@ -129,6 +131,14 @@ class Zonal:
             self.parts[i].merge(p)
 
 
+def _moments(found: Any) -> dict[str, JsonValue]:
+    """What one pass tells of a zone beside the statistic that was asked for."""
+    if not isinstance(found, Moments) or not found.n:
+        return {}
+    more: dict[str, JsonValue] = {"min": found.low, "max": found.high, "mean": found.mean}
+    return more | {"std": finite(found.std())} if found.order > 1 else more
+
+
 class ZonalParams(Frozen):
     statistic: Statistic | Literal["area", "share"] = "mean"
     percentile: float | None = Field(default=None, ge=0, le=100)
@@ -175,7 +185,8 @@ def _plan_zonal(call: Call) -> Planned:
         items: list[dict[str, JsonValue]] = []
         for (name, _), mask, accumulator in zip(zones.zones, masks, zonal.parts, strict=True):
             found_value, n = figure(accumulator) if mask is not None else (math.nan, 0)
-            items.append({"zone": name, "value": finite(found_value), "n_valid": n, "n_px": mask.n_px if mask is not None else 0})
+            items.append({"zone": name, "value": finite(found_value), "n_valid": n, "n_px": mask.n_px if mask is not None else 0}
+                         | _moments(accumulator))
         known = [i for i in items if i["value"] is not None]
         if not known:
             raise call.refuse("no zone holds a valid pixel.", code="TOOL_FAILED", needs={"valid_px": True})
@@ -394,20 +405,24 @@ register(Operator(
 
 # --- analyses of a series --------------------------------------------------------------------------------------------------
 class SeriesAnalysisParams(Frozen):
-    analysis: Literal["mann_kendall", "sen", "autocorrelation", "seasonality", "change_point", "spikes", "stl"]
+    analysis: Literal["mann_kendall", "sen", "autocorrelation", "seasonality", "change_point", "change_points", "spikes",
+                      "stl"]
     statistic: Statistic = "mean"
     percentile: float | None = Field(default=None, ge=0, le=100)
     ddof: int = Field(default=0, ge=0, le=1)
     lag: int = Field(default=1, ge=1, le=400, description="in dates, for autocorrelation")
     period: int | None = Field(default=None, ge=2, le=400, description="dates a season has, for seasonality and stl")
     factor: float = Field(default=3.0, gt=0, description="spikes: this many robust deviations from the running median")
+    variant: Literal["original", "hamed_rao", "seasonal"] = Field(
+        default="original", description="mann_kendall: hamed_rao allows for memory, seasonal compares like dates (period)")
+    least_dates: int = Field(default=2, ge=2, le=100, description="change_points: dates that a segment has at least")
 
 
 def _plan_analysis(call: Call) -> Planned:
     _series_inputs(call)
     p: SeriesAnalysisParams = call.params
-    if p.analysis in ("stl",) and p.period is None:
-        raise call.refuse("stl needs the number of dates that a season has (period).", needs={"period": True})
+    if (p.analysis == "stl" or (p.variant == "seasonal" and p.analysis == "mann_kendall")) and p.period is None:
+        raise call.refuse(f"{p.analysis} needs the number of dates that a season has (period).", needs={"period": True})
     source: RasterType = call.inputs[0]
 
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
@@ -420,6 +435,8 @@ def _plan_analysis(call: Call) -> Planned:
             raise call.refuse(f"an analysis needs at least four dates; there are {len(y)}.", code="NEEDS_DATES",
                               needs={"dates": 4})
         value, more = analyse_series(p, y)
+        if "starts_at" in more:
+            more["dates"] = [items[i]["date"] for i in more["starts_at"]]
         if value is None:
             raise call.refuse(str(more["refused"]), code="TOOL_FAILED")
         for key, column in more.pop("columns", {}).items():
@@ -433,7 +450,7 @@ def _plan_analysis(call: Call) -> Planned:
 
     unit = f"{source.unit}/date" if p.analysis == "sen" else "1"
     spans = {"mann_kendall": PhysicalRange(-1, 1), "autocorrelation": PhysicalRange(-1, 1), "seasonality": PhysicalRange(0, 1),
-             "stl": PhysicalRange(0, 1), "spikes": PhysicalRange(0, 400)}
+             "stl": PhysicalRange(0, 1), "spikes": PhysicalRange(0, 400), "change_points": PhysicalRange(0, 400)}
     kind = ValueType("value", "statistic", f"{p.analysis} of {source.quantity}", unit,
                      spans.get(p.analysis, PhysicalRange(why="follows the series")))
     return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
@@ -445,6 +462,8 @@ def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[flo
 
     n = len(y)
     if p.analysis == "mann_kendall":
+        if p.variant != "original":
+            return mann_kendall_variant(p, y)
         s, z, p_value = mann_kendall(y)
         return s / (n * (n - 1) / 2), {"s": s, "z": z, "p_value": p_value, "tau": s / (n * (n - 1) / 2)}
     if p.analysis == "sen":
@@ -475,6 +494,8 @@ def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[flo
         most = float(np.abs(u[at]))
         return 0, {"date_at": at + 1, "pettitt_k": most, "p_value": min(1.0, 2 * math.exp(-6 * most * most / (n**3 + n**2))),
                    "mean_before": float(y[:at + 1].mean()), "mean_after": float(y[at + 1:].mean())}
+    if p.analysis == "change_points":
+        return change_points(y, p.least_dates)
     if p.analysis == "spikes":
         padded = np.pad(y, 2, mode="reflect")
         running = np.array([np.median(padded[i:i + 5]) for i in range(n)])
@@ -495,6 +516,46 @@ def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[flo
     return strength, {"period": p.period, "columns": {"trend": fit.trend, "seasonal": fit.seasonal, "rest": fit.resid}}
 
 
+def mann_kendall_variant(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[float | None, dict[str, Any]]:
+    """Mann–Kendall's test by pymannkendall, for series that remember their past or have seasons."""
+    import pymannkendall
+
+    if p.variant == "seasonal":
+        assert p.period is not None
+        if len(y) < 2 * p.period:
+            return None, {"refused": f"the seasonal test needs two seasons, {2 * p.period} dates; there are {len(y)}."}
+        found = pymannkendall.seasonal_test(y, period=p.period)
+    else:
+        found = pymannkendall.hamed_rao_modification_test(y)
+    if not math.isfinite(found.p):
+        return None, {"refused": "the test is undefined for this series."}
+    return float(found.Tau), {"s": float(found.s), "z": float(found.z), "p_value": float(found.p), "tau": float(found.Tau),
+                              "variance_s": float(found.var_s), "variant": p.variant, "slope_per_date": float(found.slope)}
+
+
+def change_points(y: NDArray[np.float64], least_dates: int) -> tuple[int | None, dict[str, Any]]:
+    """(number of changes of the mean, evidence) by PELT with a BIC penalty on the noise of successive differences.
+
+    Killick, Fearnhead and Eckley 2012, JASA 107; penalty 2 σ² log n for a mean and a place each (Yao 1988).
+    """
+    import ruptures
+
+    n = len(y)
+    if n < 2 * least_dates:
+        return None, {"refused": f"two segments need {2 * least_dates} dates; there are {n}."}
+    # robust: a change of the mean moves one difference only
+    noise = 1.4826 * float(np.median(np.abs(np.diff(y) - np.median(np.diff(y))))) / math.sqrt(2)
+    if noise <= 0:
+        noise = max(float(np.abs(np.diff(y)).mean()) / math.sqrt(2), 1e-12 * max(1.0, float(np.abs(y).max())))
+    penalty = 2 * noise * noise * math.log(n) * 2
+    found = ruptures.Pelt(model="l2", min_size=least_dates, jump=1).fit(y[:, None]).predict(pen=penalty)
+    starts = [int(i) for i in found[:-1]]
+    edges = [0, *starts, n]
+    means = np.concatenate([np.full(b - a, y[a:b].mean()) for a, b in pairwise(edges)])
+    return len(starts), {"starts_at": starts, "noise": noise, "penalty": penalty, "method": "PELT, change of the mean",
+                         "segment_means": [float(y[a:b].mean()) for a, b in pairwise(edges)], "columns": {"segment_mean": means}}
+
+
 def stats_detrended(y: NDArray[np.float64]) -> NDArray[np.float64]:
     """The series less its least-squares line."""
     x = np.arange(len(y))
@@ -506,7 +567,8 @@ register(Operator(
     "point, spikes or STL of a dated statistic.", takes=Take(("raster", "mask"), 4, 400), params=SeriesAnalysisParams,
     gives="value", range="declared by each analysis",
     nodata="invalid pixels take no part; dates without valid pixels are named and left out", plan=_plan_analysis,
-    reference="Kendall 1975; Sen 1968; Pettitt 1979; Cleveland et al. 1990"))
+    reference="Kendall 1975; Hamed and Rao 1998; Hirsch et al. 1982; Sen 1968; Pettitt 1979; Killick et al. 2012; Cleveland et "
+    "al. 1990"))
 
 
 # --- values ----------------------------------------------------------------------------------------------------------------
@@ -548,3 +610,88 @@ register(Operator(
     name="value.calculate", summary="Arithmetic of earlier values by the allow-listed grammar.", takes=Take(("value",), 1, 64),
     params=CalculateParams, gives="value", range="declared by the caller", nodata="undefined results are refused",
     plan=_plan_calculate))
+
+
+# --- equations -------------------------------------------------------------------------------------------------------------
+class SolveParams(Frozen):
+    equation: str = Field(max_length=200, description="left = right, by the allow-listed grammar; node ids as names")
+    unknown: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,39}$")
+    between: tuple[float, float] | None = Field(default=None, description="the real solution is looked for here")
+    pick: Literal["only", "min", "max"] = Field(default="only", description="of several solutions; only: several are refused")
+    unit: str = Field(default="1", max_length=40)
+    quantity: str = Field(default="solution", pattern=r"^[a-z][a-z0-9_]{0,39}$")
+
+
+def _plan_solve(call: Call) -> Planned:
+    p: SolveParams = call.params
+    left, equal, right = p.equation.partition("=")
+    if not equal or "=" in right or not left.strip() or not right.strip():
+        raise call.refuse("an equation has one sign of equality.")
+    formula = parse(f"({left}) - ({right})")
+    if p.unknown not in formula.names:
+        raise call.refuse(f"the equation does not hold {p.unknown}.")
+    if p.unknown in call.names:
+        raise call.refuse(f"{p.unknown} is an input already.")
+    free = [n for n in formula.names if n not in call.names and n != p.unknown]
+    if free:
+        raise call.refuse(f"the equation names {', '.join(free)}, which is no input of the node.")
+    if p.between is not None and not p.between[0] < p.between[1]:
+        raise call.refuse("the interval between is empty.")
+    check_solvable(formula, p.unknown)
+
+    def combine(values: Sequence[Value]) -> Value:
+        by_name = dict(zip(call.names, values, strict=True))
+        numbers = {}
+        for n in formula.names:
+            if n == p.unknown:
+                continue
+            v = by_name[n].value
+            if not isinstance(v, (int, float)) or isinstance(v, bool):
+                raise call.refuse(f"{n} is no number.", code="TOOL_FAILED")
+            numbers[n] = float(v)
+        found = real_solutions(formula, p.unknown, numbers, p.between)
+        if not found:
+            where = f" between {p.between[0]:g} and {p.between[1]:g}" if p.between else ""
+            raise call.refuse(f"{p.equation} has no real solution{where}.", code="TOOL_FAILED")
+        if len(found) > 1 and p.pick == "only":
+            raise call.refuse(f"{p.equation} has {len(found)} solutions: {', '.join(f'{x:.6g}' for x in found[:10])}; say which "
+                              "(between, or pick min or max).", code="TOOL_FAILED", needs={"pick": True})
+        value = found[-1] if p.pick == "max" else found[0]
+        items: tuple[dict[str, JsonValue], ...] = tuple({"solution": x} for x in found[:100])
+        evidence: dict[str, JsonValue] = {
+            "equation": p.equation, "unknown": p.unknown, "operands": dict(numbers), "solutions": [*found[:100]],
+            "residual": residual(formula, numbers | {p.unknown: value})}
+        return Value(value, min((v.n_valid for v in values), default=0), evidence, items)
+
+    span = PhysicalRange(*p.between) if p.between else PhysicalRange(why="the equation sets no bounds")
+    return Planned(ValueType("value", "statistic", p.quantity, p.unit, span), combine=combine)
+
+
+register(Operator(
+    name="value.solve", summary="The real solution of an equation in one unknown, over earlier values.",
+    takes=Take(("value",), 0, 16), params=SolveParams, gives="value", range="the interval asked for",
+    nodata="no real solution is refused", plan=_plan_solve))
+
+
+# --- places ----------------------------------------------------------------------------------------------------------------
+def _plan_bounds(call: Call) -> Planned:
+    scene = call.inputs[0].scene
+    grid = scene.grid
+    if grid.crs is None:
+        raise call.refuse(f"{scene.name} has no CRS, so it has no place on the ground.", code="NEEDS_CRS", needs={"crs": True})
+    corners = [grid.xy(c, r) for c, r in ((0, 0), (grid.width, 0), (grid.width, grid.height), (0, grid.height))]
+    west, south, east, north = grid.lonlat_bounds()
+    xs, ys = [c[0] for c in corners], [c[1] for c in corners]
+    item: dict[str, JsonValue] = {
+        "scene": scene.scene_id, "west": west, "south": south, "east": east, "north": north, "crs": grid.crs,
+        "left": min(xs), "bottom": min(ys), "right": max(xs), "top": max(ys), "width_px": grid.width, "height_px": grid.height,
+        "gsd_m": scene.effective_gsd_m}
+    evidence: dict[str, JsonValue] = {"corners": [list(c) for c in corners], "crosses_antimeridian": west > east}
+    return Planned(ValueType("value", "table", "bounds", "1", PhysicalRange(why="coordinates of the scene's CRS")),
+                   constant=Value(None, 0, evidence, (item,)))
+
+
+register(Operator(
+    name="asset.bounds", summary="Where a scene lies: longitude and latitude, and in its own CRS.", takes=Take(("scene",)),
+    params=NoParams, gives="value", range="longitude −180 to 180, latitude −90 to 90", nodata="not applicable",
+    plan=_plan_bounds))
