@@ -17,8 +17,7 @@ from apps.imagery.facts import BandFacts, RasterFacts
 from apps.imagery.formats import NETCDF, PNG, TIFF, format_of
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest_facts import open_upload, read_facts, unreadable
-from apps.imagery.readers import GDAL_OPTIONS
-from apps.imagery.writers import write_cog
+from apps.imagery.writers import STREAM_OPTIONS, write_cog, write_cog_of_plain
 
 
 def convert(source: Path, target: Path, name: str, hints: SceneHints) -> RasterFacts:
@@ -28,7 +27,7 @@ def convert(source: Path, target: Path, name: str, hints: SceneHints) -> RasterF
 
     Raises UserError UNSAFE_FILE, UNREADABLE, TOO_LARGE or BAD_ARGUMENT.
     """
-    with rasterio.Env(**GDAL_OPTIONS), tempfile.TemporaryDirectory(prefix="convert-", dir=target.parent) as folder:
+    with rasterio.Env(**STREAM_OPTIONS), tempfile.TemporaryDirectory(prefix="convert-", dir=target.parent) as folder:
         plain = Path(folder) / "plain.tif"
         try:
             return _convert(source, plain, target, name, hints)
@@ -46,8 +45,7 @@ def _convert(source: Path, plain: Path, target: Path, name: str, hints: SceneHin
         from apps.imagery.ingest_netcdf import write_variable
 
         facts = write_variable(source, plain, name, hints)
-        with rasterio.open(plain, driver=TIFF.driver) as dataset:
-            write_cog(dataset, target, n_bands=dataset.count, dtype=facts.dtype)
+        write_cog_of_plain(plain, target, n_bands=_count(plain), dtype=facts.dtype)
         return facts
     dataset, kind = open_upload(source, name)
     with dataset:
@@ -61,9 +59,13 @@ def _convert(source: Path, plain: Path, target: Path, name: str, hints: SceneHin
         else:
             write_cog(dataset, target, n_bands=dataset.count, dtype=facts.dtype)
             return facts
-    with rasterio.open(plain, driver=TIFF.driver) as dataset:
-        write_cog(dataset, target, n_bands=dataset.count, dtype=facts.dtype)
+    write_cog_of_plain(plain, target, n_bands=_count(plain), dtype=facts.dtype)
     return facts
+
+
+def _count(plain: Path) -> int:
+    with rasterio.open(plain, driver=TIFF.driver) as dataset:
+        return int(dataset.count)
 
 
 def _profile(dataset: Any, count: int) -> dict[str, Any]:

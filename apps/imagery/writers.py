@@ -12,7 +12,7 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from rasterio.crs import CRS
-from rasterio.enums import Resampling
+from rasterio.enums import MaskFlags, Resampling
 from rasterio.shutil import copy as rasterio_copy
 from rasterio.transform import Affine
 
@@ -21,8 +21,10 @@ from apps.imagery.readers import GDAL_OPTIONS
 
 # A block of all bands stays below this, since COG blocks are pixel-interleaved.
 _BLOCK_BYTES = 8 * 2**20
-# What GDAL may keep of blocks while it writes a layer.
-_WRITE_CACHE = 32 * 2**20
+# What is written is passed through once: a larger cache only costs memory.
+STREAM_OPTIONS: dict[str, Any] = GDAL_OPTIONS | {"GDAL_CACHEMAX": 64 * 2**20}
+# Rasters up to this many bytes of pixels are laid down unpacked while they are converted.
+_STAGED_BYTES = 4 * 2**30
 
 
 def block_size(n_bands: int, itemsize: int) -> int:
@@ -33,21 +35,51 @@ def block_size(n_bands: int, itemsize: int) -> int:
     return side
 
 
-def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str, side: int | None = None, level: int = 6,
-              has_overviews: bool = False) -> None:
-    """Copies an open dataset (or its path) to a COG: deflate with predictor, overviews of nearest samples
-    (each stored value stays a stored value, so masks stay exact), mask and colour table kept. Streams: memory
-    does not grow with the raster. ``side`` of a block in pixels: a multiple of 16, by ``block_size`` without.
-    ``has_overviews`` takes those of the source, which must be ours: else they are made, in a file that is packed
-    and read again."""
+def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str) -> None:
+    """Copies an open dataset (or the GeoTIFF at a path) to a COG: deflate with predictor, overviews of nearest samples (each
+    stored value stays a stored value, so masks stay exact), mask and colour table kept. Streams: memory does not grow
+    with the raster.
+
+    The pixels are laid down unpacked first, beside ``target``: overviews of those cost a tenth of what the COG driver takes to
+    make them of packed ones. A raster too large for that, or with a mask of its own, goes the driver's way."""
+    if isinstance(source, str | Path):
+        with rasterio.open(source, driver="GTiff") as dataset:
+            write_cog(dataset, target, n_bands=n_bands, dtype=dtype)
+        return
+    size = source.width * source.height * n_bands * np.dtype(dtype).itemsize
+    others = {MaskFlags.alpha, MaskFlags.nodata}
+    has_mask = any(MaskFlags.per_dataset in f and not others & set(f) for f in source.mask_flag_enums)
+    if has_mask or size > _STAGED_BYTES:
+        _pack(source, target, n_bands=n_bands, dtype=dtype, has_overviews=False)
+        return
+    side = block_size(n_bands, np.dtype(dtype).itemsize)
+    with tempfile.TemporaryDirectory(prefix="staged-", dir=target.parent) as folder:
+        plain = Path(folder) / "plain.tif"
+        rasterio_copy(source, plain, driver="GTiff", tiled=True, blockxsize=side, blockysize=side, interleave="pixel",
+                      bigtiff="IF_SAFER")  # fmt: skip
+        write_cog_of_plain(plain, target, n_bands=n_bands, dtype=dtype)
+
+
+def write_cog_of_plain(plain: Path, target: Path, *, n_bands: int, dtype: str, side: int | None = None) -> None:
+    """The COG of an unpacked GeoTIFF of ours, to which overviews are added. ``side`` of a block in pixels: a multiple of 16,
+    by ``block_size`` without."""
+    side = side or block_size(n_bands, np.dtype(dtype).itemsize)
+    with rasterio.open(plain, "r+", driver="GTiff") as dataset:
+        dataset.build_overviews(overview_factors(dataset.shape, side), Resampling.nearest)
+    with rasterio.open(plain, driver="GTiff") as dataset:
+        _pack(dataset, target, n_bands=n_bands, dtype=dtype, side=side, has_overviews=True)
+
+
+def _pack(source: Any, target: Path, *, n_bands: int, dtype: str, has_overviews: bool, side: int | None = None) -> None:
     kind = np.dtype(dtype)
     rasterio_copy(
         source,
         target,
         driver="COG",
         compress="DEFLATE",
-        level=level,
-        predictor="YES",
+        # with a predictor the least level packs as well as the sixth, in half the time
+        level=1,
+        predictor="NO" if kind.kind == "c" else "YES",
         overview_resampling="NEAREST",
         overview_compress="DEFLATE",
         blocksize=side or block_size(n_bands, kind.itemsize),
@@ -87,8 +119,7 @@ def layer_bytes(
     bytes."""
     if planes.ndim != 3 or planes.shape[1:] != grid.shape:
         raise ValueError(f"layer {planes.shape} does not fit grid {grid.shape}")
-    options = GDAL_OPTIONS | {"GDAL_CACHEMAX": _WRITE_CACHE}
-    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**options):
+    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**STREAM_OPTIONS):
         plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
         # a block of a small layer ends with the layer: padding would be compressed, and decoded by everyone who reads it
         side = min(block_size(planes.shape[0], planes.dtype.itemsize), max(128, -(-max(grid.shape) // 16) * 16))
@@ -110,17 +141,14 @@ def layer_bytes(
                 out.set_band_description(i, text)
             if tags:
                 out.update_tags(**tags)
-            # made of the unpacked pixels they cost next to nothing
-            out.build_overviews(overview_factors(grid.shape, side), Resampling.nearest)
-        # a layer is written once for each answer: the least level, which makes float32 hardly larger than the sixth
-        write_cog(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name, side=side, level=1, has_overviews=True)
+        write_cog_of_plain(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name, side=side)
         return cog.read_bytes()
 
 
 def join_bands(paths: Sequence[Path], plain: Path, target: Path, descriptions: Sequence[str]) -> int:
     """Writes all bands of our COGs at ``paths`` (equal grids and data types) as one COG at ``target``, block by block;
     ``plain`` is scratch. Returns the number of bands."""
-    with rasterio.Env(**GDAL_OPTIONS), ExitStack() as stack:
+    with rasterio.Env(**STREAM_OPTIONS), ExitStack() as stack:
         parts = [stack.enter_context(rasterio.open(p, driver="GTiff")) for p in paths]
         count, first = sum(p.count for p in parts), parts[0]
         side = block_size(count, np.dtype(first.dtypes[0]).itemsize)
@@ -145,6 +173,5 @@ def join_bands(paths: Sequence[Path], plain: Path, target: Path, descriptions: S
                 for band in part.indexes:
                     out.set_band_description(at, part.descriptions[band - 1] or text)
                     at += 1
-        with rasterio.open(plain, driver="GTiff") as joined:
-            write_cog(joined, target, n_bands=count, dtype=first.dtypes[0])
+        write_cog_of_plain(plain, target, n_bands=count, dtype=first.dtypes[0])
         return int(count)
