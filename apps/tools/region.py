@@ -142,9 +142,8 @@ class RegionMask:
 
     def mask(self, window: Window) -> NDArray[np.bool_]:
         """Bool (rows, columns) of the window: True where the pixel's centre lies inside."""
-        c0, r0, w, h = window
         if self.polygon is None:
-            return np.ones((h, w), dtype=bool)
+            return np.ones(window[:1:-1], dtype=bool)
         return self._filled(window)
 
     @cached_property
@@ -191,11 +190,11 @@ class RegionMask:
                 x: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
         """Decides again, by GEOS, the centres that rounding could put on the wrong side: those next to a crossing by less than
         its error, and the rows of centres that pass a vertex."""
-        c0, r0, w, h = window
         error = _ROUNDING * max(1.0, float(np.abs(edges).max(initial=1.0)))
         reach = error * (1 + np.abs(slope))
         near = np.abs(x - np.round(x)) <= reach
         # an edge along a row of centres has no crossing of its own
+        c0, r0, w, h = window
         levels = np.concatenate([edges[:, 1], edges[:, 3]]) - r0 - 0.5
         whole = np.round(levels[np.abs(levels - np.round(levels)) <= error]).astype(np.int64)
         whole = np.unique(np.concatenate([whole, rows[near & (reach >= 1)]]))

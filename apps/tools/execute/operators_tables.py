@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Frozen, JsonMap
 from apps.core.geo.grid import geod_of, transformer
-from apps.tools.execute.accumulators import Histogram, TrueArea, cells
+from apps.tools.execute.accumulators import Histogram, Moments, TrueArea, cells
 from apps.tools.execute.equations import check_solvable, real_solutions, residual
 from apps.tools.execute.formula import parse
 from apps.tools.execute.operators_products import same_grid
