@@ -11,6 +11,7 @@
 | ALLOWED_HOSTS | list | localhost, 127.0.0.1, [::1] |
 | CSRF_TRUSTED_ORIGINS | list | empty |
 | RSURE_HTTPS | bool | false; true behind TLS: secure cookies, redirect, HSTS |
+| RSURE_STAC | folder | none; STAC items (JSON) that asset.catalog looks through |
 | RSURE_NAMESPACE | text | rsure; prefix of all keys in Redis |
 | LOG_LEVEL, LOG_FORMAT | text; json or plain | INFO, json |
 | TASK_TIME_LIMIT_S | int | 1800 |
@@ -33,6 +34,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 RSURE_HOME = Path(env.str("RSURE_HOME", default=str(BASE_DIR / ".rsure"))).expanduser().resolve()
 RSURE_HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
 TESTING = env.bool("RSURE_TESTING", default=False)
+RSURE_STAC = env.str("RSURE_STAC", default="")
 NAMESPACE = env.str("RSURE_NAMESPACE", default="rsure")
 
 # --- security

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, Tool
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
 from apps.imagery.selectors import scene_paths
+from apps.imagery.stac import stac_items
 from apps.prior.selectors import DatabasePrior
 from apps.runs.models import Run
 from apps.runs.recorder import DatabaseRecorder
@@ -96,13 +98,21 @@ def parts_for(run: Run) -> Parts:
     seed = run.pk.int & 0x7FFF_FFFF
     return Parts(
         planner=planner(),
-        toolbox=LocalToolBox(open_scene=open_one, layers=store, seed=seed, revision=revision()),
+        toolbox=LocalToolBox(
+            open_scene=open_one, layers=store, seed=seed, revision=revision(), options={"stac_items": catalogue()}
+        ),
         judge=judge_for(question, store, prior_source(), open_one),
         recorder=DatabaseRecorder(str(run.pk)),
         loop_policy=AgentPolicy(),
         seed=seed,
         revision=revision(),
     )
+
+
+def catalogue() -> tuple[dict[str, Any], ...]:
+    """What the STAC folder of this site holds (RSURE_STAC); empty where none is set."""
+    folder = settings.RSURE_STAC
+    return stac_items(Path(folder)) if folder else ()
 
 
 def opener_of(question: Question) -> Callable[[SceneInfo], RasterReader]:

@@ -85,7 +85,8 @@ def check_graph(arguments: ExecuteArguments, ctx: ToolContext) -> Program:
             params = operator.params.model_validate(node.params)
         except ValidationError as error:
             raise ModelError(f"Node {name} ({node.op}): {validation_sentence(error)}", code="BAD_ARGUMENT") from error
-        call = Call(node, params, inputs, node.inputs, scenes, region, region_crs, ctx.layers)
+        call = Call(node, params, inputs, node.inputs, scenes, region, region_crs, ctx.layers,
+                    ctx.options.get("stac_items", ()))
         planned[name] = operator.plan(call)
     return Program(order, nodes, planned, arguments.output)
 

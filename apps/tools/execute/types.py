@@ -174,6 +174,7 @@ class Call:
     region: Mapping[str, Any] | None
     region_crs: str
     layers: LayerStore | None = None
+    catalog: Sequence[Mapping[str, Any]] = ()
 
     def refuse(self, sentence: str, *, code: str = "BAD_ARGUMENT", needs: dict[str, Any] | None = None) -> ModelError:
         """The refusal of this node, with its place in the graph."""

@@ -301,4 +301,23 @@ def test_catalogue_names_what_is_missing() -> None:
         [("c", "asset.catalog", (), {"start": "2020-01-01", "end": "2020-06-30", "roles": ["nir"], "revisit_days": 31})])
     assert o.result.kind == "catalog" and o.result.value == 4
     assert o.evidence.intermediate["nodes"][0]["missing"] == ["x.tif lacks nir"]
-    assert o.evidence.intermediate["nodes"][0]["gaps"] == [{"from": "2020-03-01", "to": "2020-06-01", "days": 92}]
+    assert o.evidence.intermediate["nodes"][0]["gaps"] == [{"from": "2020-03-01", "to": "2020-06-01", "days": 92, "n_expected": 2,
+                                                            "expected": ["2020-04-01", "2020-05-02"]}]
+
+
+def test_catalogue_by_place_level_and_the_sensors_own_revisit() -> None:
+    held = [{"id": f"S2A_{d}", "date": f"2024-06-{d:02}", "sensor": "Sentinel-2A msi", "collection": "c", "level": "L2A",
+             "roles": ["red", "nir"], "bbox": box, "gsd_m": 10.0, "cloud_share": 0.1}
+            for d, box in ((1, [10, 50, 11, 51]), (6, [10, 50, 11, 51]), (26, [10, 50, 11, 51]), (11, [20, 50, 21, 51]),
+                           (16, [179, 50, -179, 51]))]
+    b = Bench(scene(STORED, ["red", "nir"], scene_id="s1", date="2024-06-01", sensor="Sentinel-2"), stac_items=held)
+    o = b.execute([("c", "asset.catalog", (), {"bbox": [10.5, 50.5, 10.6, 50.6], "level": "L2A", "source": "folder"})])
+    found: Any = o.evidence.intermediate["nodes"]
+    assert [i["date"] for i in o.result.items] == ["2024-06-01", "2024-06-06", "2024-06-26"]
+    assert (found[0]["revisit_days"], found[0]["n_missing_dates"]) == (5, 3)
+    assert found[0]["gaps"][0]["expected"] == ["2024-06-11", "2024-06-16", "2024-06-21"]
+    o = b.execute([("c", "asset.catalog", (), {"bbox": [179.5, 50, -179.5, 51]})])
+    assert [i["name"] for i in o.result.items] == ["S2A_16"]
+    assert b.execute([("c", "asset.catalog", (), {"source": "question"})]).result.value == 1
+    assert b.execute([("c", "asset.catalog", (), {"bbox": [0, 60, 1, 50]})]).status.state == "failed"
+    assert b.execute([("c", "asset.catalog", (), {"level": "L1C", "source": "folder"})]).result.value == 0
