@@ -10,7 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.gis.geos import GEOSException, GEOSGeometry
-from django.db import connection, transaction
+from django.db import InterfaceError, connection, transaction
+from django.db import OperationalError as DatabaseGone
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -263,8 +264,11 @@ def run_held(run_id: Any) -> Iterator[bool]:
         yield held
     finally:
         if held:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
+            except (DatabaseGone, InterfaceError):
+                connection.close()  # the lock fell with the session
 
 
 def run_execute_now(*, run_id: Any) -> bool:
@@ -301,6 +305,11 @@ def run_execute_now(*, run_id: Any) -> bool:
                     clock=timezone.now,
                     cause=cause,
                 )
+            except (DatabaseGone, InterfaceError):
+                # nothing of the run is at fault: its log stands, and the next sweep takes it up where it was left
+                log.exception("run %s is left: the database went away", run_id)
+                connection.close()
+                return False
             except Exception:
                 error_id = new_id()
                 log.exception("run %s failed (%s)", run_id, error_id)
