@@ -14,8 +14,10 @@ from typing import Any
 MAX_ITEMS = 5000
 MAX_ITEM_BYTES = 2 * 2**20
 # STAC's common names of bands that differ from the roles here.
-_ROLES = {"rededge071": "rededge1", "rededge075": "rededge2", "rededge078": "rededge3", "rededge": "rededge1",
-          "lwir11": "thermal1", "lwir12": "thermal2", "lwir": "thermal1", "nir09": "watervapour", "swir16": "swir1", "swir22": "swir2"}
+_ROLES = {
+    "rededge071": "rededge1", "rededge075": "rededge2", "rededge078": "rededge3", "rededge": "rededge1", "lwir11": "thermal1",
+    "lwir12": "thermal2", "lwir": "thermal1", "nir09": "watervapour", "swir16": "swir1", "swir22": "swir2",
+}
 
 
 def stac_items(folder: Path) -> tuple[dict[str, Any], ...]:
