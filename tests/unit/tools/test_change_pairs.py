@@ -33,5 +33,6 @@ def scores(shared_data: Path) -> dict[str, float]:
 
 def test_building_change_is_not_what_the_classical_mode_finds(shared_data: Path) -> None:
     f1 = scores(shared_data)
-    print({k: round(v, 3) for k, v in f1.items()}, "mean", round(float(np.mean(list(f1.values()))), 3))
+    # docs/coverage.md tells these figures; a better mode changes both
     assert len(f1) == 8
+    assert [round(v, 2) for v in (min(f1.values()), max(f1.values()), float(np.mean(list(f1.values()))))] == [0.04, 0.5, 0.21]
