@@ -7,6 +7,7 @@ they lie there, and a local copy is made on first need, since rasters are opened
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -21,7 +22,7 @@ from django.core.files import File
 from django.core.files.storage import Storage, storages
 
 from apps.core.digests import digest_file, is_digest
-from apps.core.errors import FaultError
+from apps.core.errors import FaultError, UserError
 
 CHUNK = 1 << 20
 
@@ -41,6 +42,20 @@ def blob_name(digest: str) -> str:
         raise ValueError(f"not a digest: {digest[:80]!r}")
     text = digest.removeprefix("sha256:")
     return f"{text[:2]}/{text[2:4]}/{text}"
+
+
+@contextmanager
+def told_when_full() -> Iterator[None]:
+    """UserError OVER_QUOTA (507) where the disk or its quota is full while the block writes."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UserError(
+            "OVER_QUOTA", "The server has no room for it.", "Its disk is full; nothing that was kept is lost.",
+            "Ask the administrator to make room, then try again.", status=507,
+        ) from error  # fmt: skip
 
 
 @contextmanager
@@ -71,8 +86,11 @@ def _settle(draft: Path, digest: str) -> Path:
 
 
 def blob_put(data: bytes | Path | BinaryIO) -> tuple[str, int]:
-    """Keeps the bytes; returns (digest, size in bytes). Bounded memory for files and streams of any size."""
-    with _draft() as draft:
+    """Keeps the bytes; returns (digest, size in bytes). Bounded memory for files and streams of any size.
+
+    UserError OVER_QUOTA where there is no room for them.
+    """
+    with told_when_full(), _draft() as draft:
         hasher, size = hashlib.sha256(), 0
         with draft.open("wb") as target:
             for chunk in _chunks(data):

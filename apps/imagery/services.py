@@ -24,7 +24,7 @@ from kombu.exceptions import OperationalError
 from pydantic import ValidationError
 
 from apps.accounts.models import Project
-from apps.artifacts.blobs import blob_path
+from apps.artifacts.blobs import blob_path, told_when_full
 from apps.artifacts.services import ProjectBlobs, artifact_link, artifact_put
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.scene import SceneInfo
@@ -138,7 +138,7 @@ def upload_append(*, upload: Upload, offset: int, chunk: Any, length: int) -> Up
 
 def _write(path: Path, offset: int, chunk: Any, length: int) -> int:
     written = 0
-    with path.open("r+b") as file:
+    with told_when_full(), path.open("r+b") as file:
         file.seek(offset)
         while written < length and (data := chunk.read(min(1 << 20, length - written))):
             file.write(data)

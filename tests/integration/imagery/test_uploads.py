@@ -4,6 +4,8 @@ import base64
 import hashlib
 import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +238,25 @@ def test_a_vector_file_is_kept_for_its_project_alone(client: Client, project: Pr
     assert crs == "EPSG:4326" and features[0]["properties"] == {"name": "field"}
     assert send(client, "field.kml").status_code == 415
     assert send(outsider).status_code == 404
+
+
+def test_a_full_disk_is_told_and_the_upload_ends_once_there_is_room(
+    client: Client, project: Project, data: bytes, queued: list[str], monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+) -> None:  # fmt: skip
+    """The store writes to /dev/full, whose every write fails as on a full disk."""
+    url = start(client, project, len(data))["Location"]
+
+    @contextmanager
+    def full() -> Iterator[Path]:
+        yield Path("/dev/full")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("apps.artifacts.blobs._draft", full)
+        answer = patch(client, url, 0, data)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "OVER_QUOTA")
+    assert client.head(url, **TUS)["Upload-Offset"] == str(len(data)), "what was sent is not sent again"
+    with django_capture_on_commit_callbacks(execute=True):
+        done = patch(client, url, len(data), b"")
+    assert done.status_code == 204
+    assert queued == [done["X-Scene"]]
