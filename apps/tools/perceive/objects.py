@@ -28,7 +28,7 @@ from apps.tools.zoo.counting import LEVEL, count_interval, probability
 from apps.tools.zoo.detectors import Detector, load_detector, resampled
 from apps.tools.zoo.registry import model_named, models_for
 from apps.tools.zoo.runtime import package_versions
-from apps.tools.zoo.tiling import Boxes, plan_tiles, rectangles, soften, suppress
+from apps.tools.zoo.tiling import Boxes, in_own_core, plan_tiles, rectangles, soften, suppress
 
 CANDIDATE_FLOOR = 0.05
 # An object whose long side is shorter than this many source pixels cannot be told from others.
@@ -36,6 +36,9 @@ LEAST_OBJECT_PX = 5.0
 # Boxes this much smaller or larger than the class's usual size are no such objects (the GSD is known then).
 SIZE_SLACK = (0.45, 1.6)
 GREY = 114
+# Boxes of one object in two tiles differ by a few network pixels: so far beyond the middle of the overlap both stay, for
+# the suppression of doubles to choose.
+SEAM_PX = 6.0
 # Zooms tried where nobody knows the GSD; the one at which the model is surest is taken.
 ZOOMS = (0.5, 0.71, 1.0, 1.41, 2.0, 2.83)
 BATCH = 4
@@ -52,6 +55,7 @@ class Served:
     method: ClassicalMethod | None = None
     exact: bool = True
     note: str = ""
+    code: str = "MODEL_MISSING"
 
 
 @dataclass(slots=True)
@@ -82,10 +86,12 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     scene = ctx.scene(args.image_paths[0])
     reader = ctx.reader(scene.scene_id)
     region = RegionMask.of(args.region, args.region_crs, scene.grid, scene.name or "the scene")
-    served = [serve(target, words, scene, method.detector) for target, words in args.target_groups.items()]
+    served = [serve(target, words, scene, method) for target, words in args.target_groups.items()]
     if all(s.card is None and s.method is None for s in served):
-        raise ToolAbstainedError(" ".join(dict.fromkeys(s.note for s in served)), code="MODEL_MISSING",
-                                 needs={"model": [s.target for s in served]})
+        only_gsd = all(s.code == "NEEDS_GSD" for s in served)
+        raise ToolAbstainedError(" ".join(dict.fromkeys(s.note for s in served)),
+                                 code="NEEDS_GSD" if only_gsd else "MODEL_MISSING",
+                                 needs={"gsd_m": True} if only_gsd else {"model": [s.target for s in served]})
     found: dict[str, Boxes] = {}
     passes: dict[str, Pass] = {}
     problems: list[str] = []
@@ -122,9 +128,10 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
 
 
 # --- who serves what ------------------------------------------------------------------------------------------------------
-def serve(target: str, words: Sequence[str], scene: SceneInfo, detector: str) -> Served:
+def serve(target: str, words: Sequence[str], scene: SceneInfo, method: ObjectsMethod) -> Served:
     """The class and model (or classical method) for a target, with a sentence where there is none."""
     asked = tuple(words) or (target,)
+    detector = method.detector
     out = Served(target, asked)
     classical = METHODS.get(detector) if detector != "auto" else None
     if classical is None and detector == "auto":
@@ -154,6 +161,13 @@ def serve(target: str, words: Sequence[str], scene: SceneInfo, detector: str) ->
             out.note = (f"A {cls.name} of {size:g} m is {size / gsd:.1f} px long at {gsd:g} m a pixel; "
                         f"it takes at least {LEAST_OBJECT_PX:g} px to tell one. A sharper picture would do.")
             continue
+        if gsd is None and method.scale is None and cls.experimental and cls.work_gsd_m is not None and size is not None:
+            out.code = "NEEDS_GSD"
+            least = cls.size_m[0] if cls.size_m else 0.0
+            out.note = (f"The GSD of the scene is not known, and a {cls.name} may be anything from {least:g} to {size:g} m long: "
+                        "its parts or its neighbours would be taken for it. Say how many metres a pixel has.")
+            continue
+        out.code = ""
         out.cls, out.card, out.exact = cls, card, exact
         out.note = "" if exact else (f"The model knows {cls.name} as a whole and cannot tell {target} from its other kinds: "
                                      "all of them are counted.")
@@ -286,6 +300,7 @@ def detect_scene(detector: Detector, source: Pixels, region: RegionMask, card: M
     soft = soften(boxes)
     boxes = after("soft suppression", soft.pick(soft.score >= floor), boxes,
                   lowered=int((soft.score < boxes.score - 1e-9).sum()))
+    boxes = after("cut by a tile's edge", boxes.pick(in_own_core(boxes, windows, SEAM_PX / zoom)), boxes)
     boxes = after("doubles across tile seams", boxes.pick(suppress(boxes, iou=0.4, within_tile=False)), boxes, iou=0.4,
                   contained=0.6)
     if gsd is not None:
@@ -367,11 +382,16 @@ def _inside(boxes: Boxes, region: RegionMask) -> NDArray[np.bool_]:
 
 def surest_zoom(detector: Detector, source: Pixels, region: RegionMask, card: ModelCard, numbers: set[int],
                 method: ObjectsMethod) -> tuple[float, list[dict[str, JsonValue]]]:
-    """Where nobody knows the GSD: the zoom at which the expected number of true boxes is largest on up to four windows."""
+    """Where nobody knows the GSD: the zoom at which the scores sum up to most on up to four windows.
+
+    ToolAbstainedError NEEDS_GSD where that is the least or the greatest zoom: the true one may lie beyond.
+    """
     left, top, width, height = region.bounds_px
     side = 512
-    spots = plan_tiles((left, top, width, height), side, 0)
-    spots = [spots[i] for i in sorted({round(k * (len(spots) - 1) / 3) for k in range(4)})]
+    spots = [(left, top, width, height)]
+    if width * height > 4 * side * side:
+        spots = plan_tiles((left, top, width, height), side, 0)
+        spots = [spots[i] for i in sorted({round(k * (len(spots) - 1) / 3) for k in range(4)})]
     scan: list[dict[str, JsonValue]] = []
     best = (-1.0, 1.0)
     for zoom in ZOOMS:
@@ -381,7 +401,8 @@ def surest_zoom(detector: Detector, source: Pixels, region: RegionMask, card: Mo
         for spot in spots:
             windows = plan_tiles(spot, tile, max(1, round(p.overlap_px / zoom)))
             boxes, _ = _run_tiles(detector, source, windows, numbers, p, lambda done, message: None, lambda: False)
-            boxes = boxes.pick(suppress(boxes, iou=0.5, within_tile=True))
+            boxes = soften(boxes.pick(suppress(boxes, iou=0.5, within_tile=True)))
+            boxes = boxes.pick(in_own_core(boxes, windows, SEAM_PX / zoom))
             boxes = boxes.pick(suppress(boxes, iou=0.4, within_tile=False))
             strong = boxes.score[boxes.score >= method.score_threshold]
             total += float(strong.sum())
@@ -389,6 +410,9 @@ def surest_zoom(detector: Detector, source: Pixels, region: RegionMask, card: Mo
         scan.append({"zoom": zoom, "sum_of_scores": round(total, 3), "boxes": kept})
         if total > best[0] * 1.02:
             best = (total, zoom)
+    if best[0] > 0 and best[1] in (ZOOMS[0], ZOOMS[-1]):
+        raise ToolAbstainedError("The GSD of the scene is not known, and the model grows surer up to the last zoom that was "
+                                 "tried. Say how many metres a pixel has.", code="NEEDS_GSD", needs={"gsd_m": True})
     return best[1], scan
 
 

@@ -85,11 +85,12 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     images, windows, empty = _look(ctx, source, region, card, scene)
     if not images:
         raise ToolAbstainedError("The scene has no window with enough valid pixels.", code="TOOL_FAILED")
-    logits = classifier.logits(images)
+    logits, features = classifier.look(images)
     each = classifier.probabilities(logits)
     mean = each.mean(axis=0)
-    energy = float(np.median(classifier.scope_score(logits)))
-    in_scope = card.scope_threshold is None or energy >= card.scope_threshold
+    scope = classifier.scope_score(features)
+    likeness = None if scope is None else float(np.median(scope))
+    in_scope = card.scope_threshold is None or likeness is None or likeness >= card.scope_threshold
     p = {label: float(mean[index].sum()) if index else None for label, index in cover.items()}
     known = {label: v for label, v in p.items() if v is not None}
     rest = max(0.0, 1.0 - sum(known.values()))
@@ -105,7 +106,7 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     reason = ""
     if not in_scope:
         reason = (f"The picture is like none of the {len(card.classes)} kinds of place that {card.name} was made for "
-                  f"(scope score {energy:.2f}, at least {card.scope_threshold:.2f} is asked).")
+                  f"(scope score {likeness:.2f}, at least {card.scope_threshold:.2f} is asked).")
     elif rest > best:
         other = card.classes[int(np.argmax(mean))].name
         reason = f"The picture looks like {other}, which is none of the asked labels."
@@ -130,7 +131,7 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                           "top_of_the_model": [{"class": card.classes[k].name, "p": round(float(mean[k]), 4)}
                                                for k in top_k.tolist()],
                           "windows": len(images), "windows_without_pixels": empty, "window_px": list(windows[0][2:]),
-                          "scope_score": round(energy, 3), "agreement_of_windows": round(float(
+                          "scope_score": None if likeness is None else round(likeness, 3), "agreement_of_windows": round(float(
                               (each.argmax(axis=1) == int(np.argmax(mean))).mean()), 3),
                           "elapsed_s": round(time.monotonic() - began, 3)},
             validity={"layer_status": "complete", "class_complete": not unknown, "geometry_valid": True,

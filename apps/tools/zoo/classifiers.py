@@ -32,21 +32,26 @@ class Classifier:
         self.card = card
         self.model, about = load_state(path)
         self.architecture = str(about["architecture"])
+        held = about["scope"]
+        self.scope = None if held is None else {k: v.double().numpy() for k, v in held.items()}
         if tuple(about["classes"]) != card.class_names or self.architecture not in INPUT:
             raise ToolAbstainedError(f"The weights of {card.name} know other classes than its card says.", code="MODEL_MISSING")
 
-    def logits(self, images: Sequence[NDArray[np.uint8]], batch: int = 16) -> NDArray[np.float64]:
-        """(n, classes): mean logits over four quarter turns of pictures uint8 (rows, columns, 3) RGB of any size."""
+    def look(self, images: Sequence[NDArray[np.uint8]], batch: int = 16, views: int = VIEWS
+             ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(logits (n, classes), features (n, d)): means over quarter turns of pictures uint8 (rows, columns, 3) RGB of any
+        size."""
         torch = torch_module()
         side, mean, deviation = INPUT[self.architecture]
         middle, spread = torch.tensor(mean).view(1, 3, 1, 1), torch.tensor(deviation).view(1, 3, 1, 1)
-        out = []
+        logits, features = [], []
         with _lock, torch.inference_mode():
             for at in range(0, len(images), batch):
-                x = torch.cat([_sized(i, side) for i in images[at:at + batch]])
-                x = (x - middle) / spread
-                out.append(torch.stack([self.model(torch.rot90(x, k, (2, 3))) for k in range(VIEWS)]).mean(0).double().numpy())
-        return np.concatenate(out)
+                x = (torch.cat([_sized(i, side) for i in images[at:at + batch]]) - middle) / spread
+                seen = [self.model.features(torch.rot90(x, k, (2, 3))) for k in range(views)]
+                logits.append(torch.stack([self.model.head(f) for f in seen]).mean(0).double().numpy())
+                features.append(torch.stack(seen).mean(0).double().numpy())
+        return np.concatenate(logits), np.concatenate(features)
 
     def probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Softmax at the card's temperature."""
@@ -54,11 +59,21 @@ class Classifier:
         e = np.exp(z - z.max(axis=1, keepdims=True))
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
-    @staticmethod
-    def scope_score(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Energy (Liu et al. 2020): log of the summed exponentials; low where the picture is like none of the classes."""
-        top = logits.max(axis=1)
-        return np.asarray(top + np.log(np.exp(logits - top[:, None]).sum(axis=1)))
+    def scope_score(self, features: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Low where a picture is like none of the classes; None where the weights hold no scope.
+
+        Minus the squared distance to the nearest class centre in the training pictures' principal subspace, whitened within
+        classes (Lee et al. 2018), and the distance from that subspace (Wang et al. 2022), each over what is usual in training.
+        """
+        if self.scope is None:
+            return None
+        s = self.scope
+        centred = features - s["mean"]
+        inside = centred @ s["basis"]
+        rest = (centred**2).sum(1) - (inside**2).sum(1)
+        white = inside @ s["whiten"]
+        near = ((white[:, None] - s["centres"][None]) ** 2).sum(2).min(1)
+        return np.asarray(-(near / s["usual"][0] + rest / s["usual"][1]) / 2)
 
 
 def _sized(image: NDArray[np.uint8], side: int) -> object:

@@ -65,12 +65,18 @@ def efficientnet_lite0(n_classes: int, *, dropout: float = 0.2) -> Any:
             self._dropout = nn.Dropout(dropout)
             self._fc = nn.Linear(1280, n_classes)
 
-        def forward(self, x: Any) -> Any:
+        def features(self, x: Any) -> Any:
+            """(n, 1280), what the last layer sees."""
             x = functional.relu6(self._bn0(self._conv_stem(x)))
             for block in self._blocks:
                 x = block(x)
-            x = functional.relu6(self._bn1(self._conv_head(x)))
-            return self._fc(self._dropout(x.mean((2, 3))))
+            return functional.relu6(self._bn1(self._conv_head(x))).mean((2, 3))
+
+        def forward(self, x: Any) -> Any:
+            return self._fc(self._dropout(self.features(x)))
+
+        def head(self, features: Any) -> Any:
+            return self._fc(features)
 
     return Lite0()
 
@@ -104,8 +110,13 @@ def small_resnet(n_classes: int, *, width: int = 48, dropout: float = 0.1) -> An
             self.drop = nn.Dropout(dropout)
             self.fc = nn.Linear(4 * w, n_classes)
 
+        def features(self, x: Any) -> Any:
+            return self.blocks(functional.relu(self.norm(self.stem(x)))).mean((2, 3))
+
         def forward(self, x: Any) -> Any:
-            x = self.blocks(functional.relu(self.norm(self.stem(x))))
-            return self.fc(self.drop(x.mean((2, 3))))
+            return self.fc(self.drop(self.features(x)))
+
+        def head(self, features: Any) -> Any:
+            return self.fc(features)
 
     return Net()

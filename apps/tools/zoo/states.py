@@ -12,7 +12,7 @@ FORMAT = "rsure-state/1"
 
 
 def load_state(path: Path) -> tuple[Any, dict[str, Any]]:
-    """(torch module in eval mode, {'architecture', 'classes'}) of an ``.rsw`` file.
+    """(torch module in eval mode, {'architecture', 'classes', 'scope'}) of an ``.rsw`` file.
 
     Raises ToolAbstainedError where the file is no such state or its architecture is unknown.
     """
@@ -39,7 +39,7 @@ def load_state(path: Path) -> tuple[Any, dict[str, Any]]:
     model.eval()
     for p in model.parameters():
         p.requires_grad_(False)
-    return model, {"architecture": architecture, "classes": classes}
+    return model, {"architecture": architecture, "classes": classes, "scope": saved.get("scope")}
 
 
 def _build(architecture: str, classes: list[str]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,29 @@ def plan_tiles(bounds: Window, tile: int, overlap: int) -> list[Window]:
         return [*out, length - tile]
 
     return [(left + x, top + y, min(tile, width), min(tile, height)) for y in starts(height) for x in starts(width)]
+
+
+def in_own_core(boxes: Boxes, windows: list[Window], margin: float) -> NDArray[np.bool_]:
+    """True where a box's centre lies in the core of its tile: nearer to it than to its neighbours, by the middle of what two
+    tiles have in common, give or take ``margin`` px.
+
+    An object no longer than the overlap is whole in the tile that keeps it, and what a tile's edge cuts goes. The outer edges
+    of the whole set of tiles cut nothing.
+    """
+    if not len(boxes):
+        return np.zeros(0, bool)
+
+    def limits(axis: int) -> dict[int, tuple[float, float]]:
+        starts = sorted({w[axis] for w in windows})
+        size = windows[0][axis + 2]
+        middle = [(a + size + b) / 2 for a, b in itertools.pairwise(starts)]
+        low, high = [-np.inf, *middle], [*middle, np.inf]
+        return {s: (a - margin, b + margin) for s, a, b in zip(starts, low, high, strict=True)}
+
+    columns, rows = limits(0), limits(1)
+    frame = np.array([[columns[w[0]][0], rows[w[1]][0], columns[w[0]][1], rows[w[1]][1]] for w in windows])[boxes.tile]
+    centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
+    return np.asarray((centre >= frame[:, :2]).all(axis=1) & (centre <= frame[:, 2:]).all(axis=1))
 
 
 def overlap_pairs(xyxy: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64],

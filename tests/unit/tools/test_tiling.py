@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apps.tools.zoo.cards import CountCalibration
 from apps.tools.zoo.counting import count_interval, fit_logistic, probability
-from apps.tools.zoo.tiling import Boxes, overlap_pairs, plan_tiles, soften, suppress
+from apps.tools.zoo.tiling import Boxes, in_own_core, overlap_pairs, plan_tiles, soften, suppress
 
 
 def boxes(rows: list[tuple[float, float, float, float, float, int, int]]) -> Boxes:
@@ -39,6 +39,23 @@ def test_an_object_no_larger_than_the_overlap_is_whole_in_some_tile() -> None:
     windows = plan_tiles((0, 0, 1000, 700), 256, 64)
     for x in range(0, 936, 13):
         assert any(wx <= x and x + 64 <= wx + w for wx, _, w, _ in windows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(120, 900), st.integers(120, 900), st.floats(0, 1), st.floats(0, 1))
+def test_every_place_lies_in_the_core_of_exactly_one_tile_but_for_the_margin(width: int, height: int, u: float, v: float) -> None:
+    windows = plan_tiles((0, 0, width, height), 100, 30)
+    x, y = u * width, v * height
+    rows = [(x - 1, y - 1, x + 1, y + 1, 0.9, 0, k) for k in range(len(windows))]
+    kept = in_own_core(boxes(rows), windows, 0.0)
+    assert 1 <= kept.sum() <= 4 and in_own_core(boxes(rows), windows, 3.0).sum() >= kept.sum()
+    for k in np.flatnonzero(kept):
+        left, top, w, h = windows[k]
+        # whole inside its tile, or at the picture's own edge
+        assert x - 15 >= left or left == 0
+        assert x + 15 <= left + w or left + w == width
+        assert y - 15 >= top or top == 0
+        assert y + 15 <= top + h or top + h == height
 
 
 def test_the_half_that_a_seam_leaves_goes_and_neighbours_stay() -> None:

@@ -95,7 +95,7 @@ def detector_card(weights: Path, folder: Path, *, name: str, version: str, score
                   size_m=(2.2, 19.0), gsd_m=(0.05, 0.35), work_gsd_m=0.104, calibration=vehicle[0], scores=vehicle[1]),
         ClassCard(name="plane", synonyms=("airplane", "aeroplane", "aircraft"),
                   narrower=("jet", "airliner", "fighter", "military aircraft", "propeller plane", "bomber"),
-                  size_m=(7.0, 80.0), gsd_m=(0.3, 1.2), work_gsd_m=0.4, experimental=True, calibration=plane[0], scores=plane[1]),
+                  size_m=(7.0, 80.0), gsd_m=(0.3, 1.2), work_gsd_m=0.5, experimental=True, calibration=plane[0], scores=plane[1]),
         ClassCard(name="ship", synonyms=("boat", "vessel", "watercraft"),
                   narrower=("yacht", "ferry", "cargo ship", "tanker", "warship", "sailing boat", "motorboat", "fishing boat"),
                   size_m=(4.0, 400.0), gsd_m=(0.3, 3.0), work_gsd_m=0.8, experimental=True, calibration=ship[0], scores=ship[1]),

@@ -122,8 +122,9 @@ def run_split(detector: Detector, card: ModelCard, pictures: Sequence[Picture], 
         domain = domain_of(p.name)
         reader = ArrayReader(np.ascontiguousarray(p.image[:, :, ::-1]))
         began = time.perf_counter()
+        method = ObjectsMethod(scale=zooms[domain], tile_px=1024)
         boxes, run = detect_scene(detector, Pixels(reader, (1, 2, 3), reader.info), RegionMask(None, reader.info.grid), card,
-                                  list(card.classes), set(range(len(card.classes))), ObjectsMethod(scale=zooms[domain]),
+                                  list(card.classes), set(range(len(card.classes))), method,
                                   lambda done, message: None, lambda: False, floor)
         seconds += time.perf_counter() - began
         mpx += run.mpx

@@ -211,6 +211,34 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     return final
 
 
+def fit_scope(features: NDArray[np.float64], truth: NDArray[np.int64], k: int = 96) -> dict[str, NDArray[np.float64]]:
+    """What ``Classifier.scope_score`` needs, from training features (n, d): mean, basis (d, k), whiten (k, k), centres (c, k) and
+    the usual values of the two distances."""
+    mean = features.mean(0)
+    centred = features - mean
+    _, _, v = np.linalg.svd(centred, full_matrices=False)
+    basis = v[:k].T
+    inside = centred @ basis
+    centres = np.stack([inside[truth == c].mean(0) for c in range(int(truth.max()) + 1)])
+    within = inside - centres[truth]
+    covariance = within.T @ within / len(within)
+    covariance += 0.1 * np.trace(covariance) / k * np.eye(k)
+    whiten = np.linalg.inv(np.linalg.cholesky(covariance)).T
+    near = (((inside @ whiten)[:, None] - (centres @ whiten)[None]) ** 2).sum(2).min(1)
+    rest = (centred**2).sum(1) - (inside**2).sum(1)
+    return {"mean": mean, "basis": basis, "whiten": whiten, "centres": centres @ whiten,
+            "usual": np.array([np.median(near), np.median(rest)])}
+
+
+def add_scope(path: Path, scope: dict[str, NDArray[np.float64]]) -> None:
+    """Writes the scope into a file of weights, in half precision where it is large."""
+    torch = torch_module()
+    saved = torch.load(path, map_location="cpu", weights_only=True)
+    saved["scope"] = {k: torch.from_numpy(np.ascontiguousarray(v)).to(torch.float16 if v.size > 20_000 else torch.float32)
+                      for k, v in scope.items()}
+    torch.save(saved, path)
+
+
 def write_state(state: dict[str, Any], path: Path, architecture: str, classes: Sequence[str]) -> None:
     """Weights as tensors alone: big matrices as int8 with a scale per output channel, the rest in half precision."""
     torch = torch_module()
