@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from shapely.geometry import mapping
 from apps.core.errors import UserError
 from apps.core.geo.bands import BAND_ROLES
 
+# Nobody photographed the ground from above before.
+FIRST_IMAGES = datetime(1858, 1, 1, tzinfo=UTC)
 MAX_REGION_VERTICES = 100_000
 MAX_REGION_BYTES = 8 << 20
 
@@ -101,7 +103,15 @@ def dates_from_words(words: list[str], n: int) -> list[datetime | None]:
             raise UserError(
                 "BAD_ARGUMENT", f"“{word}” is no date.", "Dates read YYYY-MM-DD.", "Write --acquired 2019-06-01."
             ) from None
-        out.append(at if at.tzinfo else at.replace(tzinfo=UTC))
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        if not FIRST_IMAGES <= at <= datetime.now(UTC) + timedelta(days=1):
+            raise UserError(
+                "BAD_ARGUMENT",
+                f"“{word}” cannot be when an image was taken.",
+                f"It lies before {FIRST_IMAGES.year} or in the future.",
+                "Write the day of the image.",
+            )
+        out.append(at)
     return out
 
 

@@ -66,3 +66,10 @@ def test_a_bow_tie_is_mended_and_keeps_its_area() -> None:
     mended = shape(region_from_text("POLYGON((0 0, 1 1, 1 0, 0 1, 0 0))"))
     assert mended.is_valid
     assert mended.area == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("word", ["0001-01-01", "9999-12-31", "1492-10-12", "2019-13-01", "yesterday"])
+def test_a_day_on_which_no_image_was_taken_is_refused(word: str) -> None:
+    with pytest.raises(UserError) as caught:
+        dates_from_words([word], 1)
+    assert caught.value.code == "BAD_ARGUMENT"
