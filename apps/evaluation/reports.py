@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 KINDS = ("faults", "trajectories", "cases")
+RELEASED = Path(__file__).resolve().parent / "released"
 # Reports of one kind that are kept; older ones are deleted.
 KEPT = 20
 _NAME = re.compile(r"(?P<kind>[a-z_]+)-(?P<at>\d{8}T\d{6})(?P<more>-\d+)?\.json")
@@ -91,3 +92,9 @@ def kept(kind: str | None = None) -> list[Kept]:
 def newest(kind: str) -> dict[str, Any] | None:
     """The newest readable report of a kind."""
     return next((report for one in kept(kind) if (report := one.read())), None)
+
+
+def released(name: str) -> dict[str, Any] | None:
+    """The report that came with the release, marked ``is_released``; None where none did."""
+    path = RELEASED / f"{name}.json"
+    return json.loads(path.read_text()) | {"is_released": True} if path.is_file() else None

@@ -17,11 +17,15 @@ from apps.evaluation.present import fault_tables, plain_tables
 
 
 def _best_fault_reports() -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """(the newest whole run of the bench, else the newest part of one; the newest with faults never seen before)."""
+    """(the newest whole run of the bench, else the newest part of one; the newest with faults never seen before); what was never
+    measured here comes from the release."""
     read = [r for one in reports.kept("faults") if (r := one.read())]
     seen = [r for r in read if not r.get("is_unseen")]
     whole = next((r for r in seen if r.get("is_whole")), None)
-    return whole or next(iter(seen), None), next((r for r in read if r.get("is_unseen")), None)
+    return (
+        whole or next(iter(seen), None) or reports.released("faults"),
+        next((r for r in read if r.get("is_unseen")), None) or reports.released("faults_unseen"),
+    )
 
 
 @login_required

@@ -78,5 +78,5 @@ def test_nothing_measured_says_what_to_do(page: Page, reviewer: User, sign_in: C
         one.path.unlink()
     sign_in(reviewer)
     page.goto("/evaluation/")
-    expect(page.get_by_text("Not measured on this machine yet")).to_be_visible()
+    expect(page.get_by_text("measured for the release, not on this machine").first).to_be_visible()
     expect(page.get_by_text("./rsure evaluate trajectories DIR")).to_be_visible()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import numpy as np
@@ -321,4 +321,4 @@ def report(rows: Sequence[Mapping[str, Any]], samples: Sequence[Sample], start: 
 
 def without(samples: Sequence[Sample], *, family: str, fold: int) -> list[Sample]:
     """Samples of other families and other folds of cases."""
-    return [replace(s) for s in samples if s.family != family and fold_of(s.case) != fold]
+    return [s for s in samples if fold_of(s.case) != fold and not (family and s.family == family)]

@@ -19,13 +19,26 @@ def home(tmp_path: Path, settings: Any) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def unreleased(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(reports, "RELEASED", tmp_path)
+
+
+def test_what_was_not_measured_here_comes_from_the_release(stranger: Any, project: Any, home: Path) -> None:
+    from apps.accounts.services import membership_set
+
+    membership_set(project=project, username="stranger", role="reviewer")
+    text = signed_in(stranger).get("/evaluation/").content.decode()
+    assert text.count("measured for the release, not on this machine") == 2
+
+
 def signed_in(user: Any) -> Client:
     client = Client()
     client.force_login(user)
     return client
 
 
-def test_only_reviewers_and_administrators(analyst: Any, stranger: Any, project: Any, home: Path) -> None:
+def test_only_reviewers_and_administrators(stranger: Any, project: Any, home: Path, unreleased: None) -> None:
     from apps.accounts.services import membership_set
 
     assert signed_in(stranger).get("/evaluation/").status_code == 403
@@ -37,7 +50,9 @@ def test_only_reviewers_and_administrators(analyst: Any, stranger: Any, project:
     assert "Not measured on this machine yet" in page.content.decode()
 
 
-def test_the_newest_whole_report_is_shown_and_a_part_of_one_does_not_hide_it(stranger: Any, project: Any, home: Path) -> None:
+def test_the_newest_whole_report_is_shown_and_a_part_of_one_does_not_hide_it(
+    stranger: Any, project: Any, home: Path, unreleased: None
+) -> None:
     from apps.accounts.services import membership_set
 
     membership_set(project=project, username="stranger", role="administrator")
