@@ -119,7 +119,9 @@ def layer_bytes(
     bytes."""
     if planes.ndim != 3 or planes.shape[1:] != grid.shape:
         raise ValueError(f"layer {planes.shape} does not fit grid {grid.shape}")
-    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**STREAM_OPTIONS):
+    # a layer lies in memory already: little of it twice
+    options = STREAM_OPTIONS | {"GDAL_CACHEMAX": 16 * 2**20}
+    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**options):
         plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
         # a block of a small layer ends with the layer: padding would be compressed, and decoded by everyone who reads it
         side = min(block_size(planes.shape[0], planes.dtype.itemsize), max(128, -(-max(grid.shape) // 16) * 16))

@@ -84,14 +84,17 @@ def in_process(code: str, *arguments: str, timeout_s: float = 900.0) -> dict[str
         raise RuntimeError(f"no end within {timeout_s:g} s") from None
     if child.returncode:
         raise RuntimeError((err.strip().splitlines() or ["no message"])[-1][:300])
-    seconds, value, peak = (out.strip().splitlines()[-1] + " nan nan").split()[:3]
-    return {"seconds": float(seconds), "value": float(value), "rss_mb": float(peak), "wall_s": time.perf_counter() - began}
+    seconds, value, peak, cpu = (out.strip().splitlines()[-1] + " nan nan nan").split()[:4]
+    wall = time.perf_counter() - began
+    return {"seconds": float(seconds), "value": float(value), "rss_mb": float(peak), "cpu_s": float(cpu), "wall_s": wall}
 
 
-# what a measured child prints at its end: its own seconds, its value, its peak RSS in MB
+# what a measured child prints at its end: its own seconds, its value, its peak RSS in MB, and its processor's seconds: those of
+# what it measured, where it marked the start as ``_cpu``
 CHILD_END = """
 import resource as _r
-print(_seconds, _value, _r.getrusage(_r.RUSAGE_SELF).ru_maxrss / 1024)
+_u = _r.getrusage(_r.RUSAGE_SELF)
+print(_seconds, _value, _u.ru_maxrss / 1024, _u.ru_utime + _u.ru_stime - globals().get("_cpu", 0.0))
 """
 
 

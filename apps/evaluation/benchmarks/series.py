@@ -1,0 +1,127 @@
+"""A long series: the mean of one band at each of 275 dates, against xarray and a plain loop of numpy."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from apps.evaluation.benchmarks.pairs import CHILD_END, Benchmark, Row, in_process, spread
+
+SIDE_PX = 500
+DATES = 275
+ROUNDS = 3
+
+OURS = """
+import os, sys, time
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rsure_web.settings")
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from apps.core.evidence.observation import TaskRef
+from apps.core.evidence.plan import Plan, Question
+from apps.core.geo import Band, Grid, SceneInfo
+from apps.evaluation.faultbench.rig import FolderBlobs
+from apps.imagery.layers import ArtifactLayerStore
+from apps.imagery.readers import open_scene
+from apps.tools.toolbox import LocalToolBox
+import apps.tools.execute.graph  # a worker has it loaded, as the peers have numpy
+import rasterio
+paths = sorted(Path(sys.argv[1]).glob("*.tif"))
+scenes, nodes = [], []
+for i, path in enumerate(paths):
+    with rasterio.open(path) as d:
+        grid = Grid(crs=d.crs.to_string(), transform=tuple(d.transform)[:6], width=d.width, height=d.height)
+    scenes.append(SceneInfo(scene_id=f"s{i}", artifact="sha256:" + f"{i:064d}", name=path.name, grid=grid, dtype="uint16",
+                            acquired_at=datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=5 * i),
+                            bands=(Band(index=1, role="nir", role_source="person"),)))
+    nodes += [{"id": f"s{i}", "op": "asset.scene", "params": {"scene": f"s{i}"}},
+              {"id": f"b{i}", "op": "raster.product.band", "inputs": [f"s{i}"], "params": {"role": "nir"}}]
+nodes.append({"id": "out", "op": "raster.summarize.series", "inputs": [f"b{i}" for i in range(len(paths))],
+              "params": {"statistic": "mean"}})
+question = Question(text="How did it change?", scenes=tuple(scenes))
+plan = Plan(task=TaskRef(task_type="index_statistic", question=question.text, answer_form="table"))
+box = LocalToolBox(open_scene=lambda info: open_scene(info, paths[int(info.scene_id[1:])]),
+                   layers=ArtifactLayerStore(FolderBlobs(Path(sys.argv[1]) / "layers")))
+began, _cpu = time.perf_counter(), time.process_time()
+o = box.call(tool="execute", arguments={"nodes": nodes, "output": "out"}, question=question, plan=plan, step=1)
+_seconds = time.perf_counter() - began
+if o.status.state == "failed":
+    raise SystemExit(o.status.reason)
+_value = sum(i["value"] for i in o.result.items)
+"""
+NUMPY = """
+import sys, time
+from pathlib import Path
+import numpy as np, rasterio
+paths = sorted(Path(sys.argv[1]).glob("*.tif"))
+began, _cpu = time.perf_counter(), time.process_time()
+_value = 0.0
+for path in paths:
+    with rasterio.open(path) as d:
+        _value += float(d.read(1).mean(dtype=np.float64))
+_seconds = time.perf_counter() - began
+"""
+XARRAY = """
+import sys, time
+from pathlib import Path
+import numpy as np, rioxarray, xarray
+paths = sorted(Path(sys.argv[1]).glob("*.tif"))
+began, _cpu = time.perf_counter(), time.process_time()
+cube = xarray.concat([rioxarray.open_rasterio(p)[0] for p in paths], dim="time")
+_value = float(cube.mean(dim=("x", "y"), dtype=np.float64).sum())
+_seconds = time.perf_counter() - began
+"""
+
+
+def _write(folder: Path, side: int) -> None:
+    import rasterio
+
+    draw = np.random.default_rng(5)
+    profile: dict[str, Any] = {
+        "driver": "GTiff", "width": side, "height": side, "count": 1, "dtype": "uint16", "crs": "EPSG:32630",
+        "transform": rasterio.Affine(10, 0, 600000, 0, -10, 5600000), "tiled": True, "blockxsize": 512, "blockysize": 512,
+        "compress": "deflate", "zlevel": 1, "predictor": 2,
+    }  # fmt: skip
+    base = draw.integers(200, 3000, size=(side, side), dtype=np.uint16)
+    for i in range(DATES):
+        with rasterio.open(folder / f"date_{i:03d}.tif", "w", **profile) as out:
+            out.write(base // 64 * 64 + np.uint16(i), 1)
+
+
+def run(size: int | None) -> list[Row]:
+    """275 dates of ``size``² (500) uint16."""
+    side = size or SIDE_PX
+    programs = {"ours": OURS, "numpy, date by date": NUMPY}
+    if importlib.util.find_spec("rioxarray"):
+        programs["xarray"] = XARRAY
+    else:
+        print("skipped: xarray (rioxarray is not installed)", file=sys.stderr)
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
+    with tempfile.TemporaryDirectory(prefix="rsure-bench-") as scratch:
+        _write(Path(scratch), side)
+        for i in range(ROUNDS):
+            for name in list(programs) if i % 2 == 0 else list(programs)[::-1]:
+                found[name].append(in_process(programs[name] + CHILD_END, scratch))
+    ours, rows = found.pop("ours"), []
+    for name, peer in found.items():
+        rows.append(
+            Row(
+                f"mean of {DATES} dates of {side}²",
+                spread([r["seconds"] for r in ours]),
+                name,
+                spread([r["seconds"] for r in peer]),
+                spread([a["seconds"] / b["seconds"] for a, b in zip(ours, peer, strict=True)]),
+                "s",
+                note=f"peak RSS {ours[0]['rss_mb']:.0f} MB against {peer[0]['rss_mb']:.0f}; processor {ours[0]['cpu_s']:.1f} s "
+                f"against {peer[0]['cpu_s']:.1f}",
+                detail={"value": ours[0]["value"], "peer_value": peer[0]["value"]},
+            )
+        )
+    return rows
+
+
+BENCHMARKS = (Benchmark("series", "a statistic of 275 dates", run),)
