@@ -20,6 +20,7 @@ from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
+from apps.verification.arithmetic import value_of
 from apps.verification.checks.case import (
     Case,
     Finding,
@@ -702,6 +703,38 @@ def vector_recomputes(case: Case) -> Finding:
             "The vector file's own features give another figure.", measured=mine, expected=truth, at=("/result/value",)
         )
     return passed("The vector file's features give this figure.", measured=mine, expected=truth, at=("/result/value",))
+
+
+@check(
+    "arithmetic_recomputes",
+    catches=("quotient turned round", "sign lost", "wrong unit"),
+    reads=("/result/value", "/arguments"),
+)
+def arithmetic_recomputes(case: Case) -> Finding:
+    """A value calculated of earlier values follows from them, and a solution satisfies its equation."""
+    node = case.nodes.get(case.output)
+    if node is None or node["op"] not in ("value.calculate", "value.solve") or case.value is None:
+        return not_applicable("no arithmetic of values")
+    held = case.evidence("intermediate", "nodes")
+    figures = {str(n.get("id")): number_of(n.get("value")) for n in held if isinstance(n, dict)} if isinstance(held, list) else {}
+    names = {k: v for k, v in figures.items() if v is not None and k in node["inputs"]}
+    at = ("/result/value", "/evidence/intermediate/nodes")
+    if node["op"] == "value.calculate":
+        truth = value_of(str(node["params"].get("expression") or ""), names)
+        if truth is None:
+            return not_applicable("the expression is not followed")
+        if not case.is_same(case.value, truth):
+            return failed("The expression of these values gives another one.", measured=case.value, expected=truth, at=at)
+        return passed("The expression of these values gives this one.", measured=case.value, expected=truth, at=at)
+    left, _, right = str(node["params"].get("equation") or "").partition("=")
+    names |= {str(node["params"].get("unknown")): case.value}
+    one, other = value_of(left, names), value_of(right, names)
+    if one is None or other is None:
+        return not_applicable("the equation is not followed")
+    # a double root moves by the square root of a rounding error
+    if abs(one - other) > 1e-6 * max(1.0, abs(one), abs(other)):
+        return failed("The solution does not satisfy the equation.", measured=one, expected=other, at=at)
+    return passed("Both sides of the equation agree at the solution.", measured=one, expected=other, at=at)
 
 
 # --- series -----------------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def two_masks(crs: str | None = "EPSG:32630", pixel: float = 10.0, shift: int = 
     bench = Bench((info, stored))
     lake, fire = np.zeros((80, 100), bool), np.zeros((80, 100), bool)
     lake[10:20, 10:20], fire[10:14, 50:60], fire[40:44, 23 + shift:30 + shift] = True, True, True
-    found = []
+    found: list[Observation] = []
     for name, mask in (("lake", lake), ("fire", fire)):
         ref = bench.layers.put_mask(mask, np.ones_like(mask), info.grid, label=name, scene_id="s")
         base = s.water() if not found else found[0]
@@ -117,3 +117,20 @@ def test_masks_that_share_pixels_are_not_apart() -> None:
     right = apart(bench, [parents[0], parents[1].model_copy(update=held)])
     assert right.observation.result.value == 0
     assert outcomes(right)["consistency.distance_recomputes"] == "passed"
+
+
+@pytest.mark.parametrize(("op", "params", "wrong"), [
+    ("value.calculate", {"expression": "a / b"}, 320 / 280), ("value.calculate", {"expression": "a - b"}, 40.0),
+    ("value.calculate", {"expression": "-floor(-a / 3)"}, 93.0),
+    ("value.solve", {"equation": "x * b = a", "unknown": "x"}, 320 / 280),
+    ("value.solve", {"equation": "x^2 = a", "unknown": "x", "pick": "max"}, 140.0)])  # fmt: skip
+def test_arithmetic_of_values_is_done_again(op: str, params: dict[str, Any], wrong: float) -> None:
+    scenes = [scene(np.full((1, 2, 2), v), ["lst"], scene_id=i, unit="K") for i, v in (("one", 280.0), ("two", 320.0))]
+    nodes: list[tuple[str, str, Any, dict[str, Any]]] = []
+    for short, i in (("a", "one"), ("b", "two")):
+        nodes += [(f"s{short}", "asset.scene", (), {"scene": i}),
+                  (f"r{short}", "raster.product.band", [f"s{short}"], {"role": "lst"}),
+                  (short, "raster.summarize.statistic", [f"r{short}"], {"statistic": "mean"})]
+    right = s.ask(Bench(*scenes), "What is the ratio?", "number", "execute", s.graph(*nodes, ("out", op, ["a", "b"], params)))
+    assert outcomes(right)["consistency.arithmetic_recomputes"] == "passed"
+    assert outcomes(right.but({"/result/value": wrong}))["consistency.arithmetic_recomputes"] == "failed"
