@@ -126,6 +126,9 @@ class Grid(BaseModel):
 
         Geographic north-up grids vary by row alone and get every node they need (at most 257 rows).
         """
+        return _lattice(self)
+
+    def _lattice_of(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         n_col = 2 if self.is_geographic and self.transform[1] == 0 else min(33, max(2, self.width))
         n_row = min(257 if n_col == 2 else 33, max(2, self.height))
         cols = np.linspace(0, self.width - 1, n_col)
@@ -215,3 +218,12 @@ class Grid(BaseModel):
             west, east = float(lon.min()), float(lon.max())
             return west if west <= 180 else west - 360, float(lat.min()), east - 360 if east > 180 else east, float(lat.max())
         return float(lon.min()), float(lat.min()), float(lon.max()), float(lat.max())
+
+
+@lru_cache(maxsize=256)
+def _lattice(grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The lattice of all equal grids: the dates of a series have hundreds of them."""
+    found = grid._lattice_of()
+    for array in found:
+        array.flags.writeable = False
+    return found

@@ -12,7 +12,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,7 +193,13 @@ class Engine:
         for members in groups.values():
             merged.setdefault(self._component[targets[members[0]][0][0]], []).extend(members)
         alive: list[Accumulator | None] = [a for _, a in targets]
-        for number, members in enumerate(merged.values(), 1):
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="raster") as self._pool:
+            self._run(targets, list(merged.values()), alive, message)
+        return alive
+
+    def _run(self, targets: Sequence[Target], merged: Sequence[list[int]], alive: list[Accumulator | None], message: str) -> None:
+        """The passes of every group of targets; those that fail become None in ``alive``."""
+        for number, members in enumerate(merged, 1):
             while True:
                 wanting = [i for i in members if targets[i][1].wants_pass()]
                 watched = dict.fromkeys(n for i in members for n in targets[i][0])
@@ -213,7 +219,6 @@ class Engine:
                         for n in targets[i][0]:
                             self.failed.setdefault(n, reason)
                     break
-        return alive
 
     def _pass(self, targets: Sequence[Target], stats: Sequence[str], message: str) -> None:
         names = list(dict.fromkeys([n for t, _ in targets for n in t] + list(stats)))
@@ -301,23 +306,24 @@ class Engine:
         waiting: deque[Future[Any]] = deque()
         done = 0
         _keep_freed_memory()
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="raster") as pool:
-            try:
-                for window in windows:
-                    if self._is_cancelled():
-                        raise ToolCancelledError
-                    waiting.append(pool.submit(work, window))
-                    if len(waiting) >= 2 * self._threads:
-                        done += self._take(waiting.popleft().result(), targets)
-                        self._progress(done, len(windows), message)
-                while waiting:
-                    if self._is_cancelled():
-                        raise ToolCancelledError
+        try:
+            for window in windows:
+                if self._is_cancelled():
+                    raise ToolCancelledError
+                waiting.append(self._pool.submit(work, window))
+                if len(waiting) >= 2 * self._threads:
                     done += self._take(waiting.popleft().result(), targets)
                     self._progress(done, len(windows), message)
-            finally:
-                for future in waiting:
-                    future.cancel()
+            while waiting:
+                if self._is_cancelled():
+                    raise ToolCancelledError
+                done += self._take(waiting.popleft().result(), targets)
+                self._progress(done, len(windows), message)
+        finally:
+            for future in waiting:
+                future.cancel()
+            # none may still read when the next pass begins, or the readers are closed
+            wait(waiting)
 
     def _take(self, result: tuple[list[Any], list[tuple[str, Any, int, int, int, int]], int],
               targets: Sequence[Target]) -> int:
