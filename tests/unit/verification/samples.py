@@ -552,3 +552,28 @@ def watched(mask_day: str = "2024-04-02", *, is_used: bool = True) -> Sample:
     bench.question = bench.question.model_copy(update={"text": made.observation.task.question})
     held = {"scene": "s", "band": 5, "acquired_at": mask_day} if is_used else None
     return Sample(patched(made.observation, {"/evidence/validity/quality_mask": held}), bench, question=bench.question)
+
+
+def quotient() -> Sample:
+    """execute value.calculate: one mean over another."""
+    nodes: list[tuple[str, str, Sequence[str], dict[str, Any]]] = [S]
+    for name, role in (("a", "nir"), ("b", "red")):
+        nodes += [
+            (f"r{name}", "raster.product.band", ("s1",), {"role": role}),
+            (name, "raster.summarize.statistic", (f"r{name}",), {"statistic": "mean"}),
+        ]
+    nodes.append(("out", "value.calculate", ("a", "b"), {"expression": "a / b"}))
+    return ask(Bench(optical()), "What is mean near infrared over mean red?", "number", "execute", graph(*nodes))
+
+
+def field() -> Sample:
+    """measure area of a vector file: a square of 100 m in UTM."""
+    bench = Bench(optical())
+    ring = [[600000.0, 5600000.0], [600100.0, 5600000.0], [600100.0, 5600100.0], [600000.0, 5600100.0], [600000.0, 5600000.0]]
+    shape = {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": {}}
+    ref = bench.layers.put_features([shape], kind="polygons", crs="EPSG:32630", label="field")
+    call = {
+        "sources": [{"name": "field", "mode": "extent", "vector": ref.artifact}],
+        "spec": {"metric": "area", "subject": "field", "unit": "ha"},
+    }
+    return ask(bench, "How many hectares is the field?", "area", "measure", call)
