@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -9,8 +10,8 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from apps.accounts.models import User
-from apps.accounts.selectors import access_project_by_id
+from apps.accounts.models import Project, User
+from apps.accounts.selectors import access_project_by_id, can
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS, Verdict, VerdictValue
 from apps.core.evidence.events import VerdictGiven, VerdictUndone
@@ -33,7 +34,8 @@ def verdict_give(
 
     ``accept`` and ``reject`` move the prior, ``unsure`` does not; a newer verdict on the same observation compensates the
     movement of the former, and the same verdict of the same person given twice is one. UserError: BAD_ARGUMENT (value or
-    reason unknown, reject without a reason); NotFoundError for others' observations and for roles that may not review.
+    reason unknown, reject without a reason), FORBIDDEN (another's verdict stands and the role may not adjudicate);
+    NotFoundError for others' observations.
     """
     if value not in VALUES:
         raise UserError("BAD_ARGUMENT", f"“{value}” is no verdict.", f"Known are {', '.join(VALUES)}.", "Choose one of them.")
@@ -70,6 +72,7 @@ def verdict_give(
             # a double click or a repeated request: one verdict, which one undo takes back
             if (f.author_id, f.value, f.reason, f.note) == (user.pk, value, reason, note):
                 return f
+        _require_settling(user, row.run.project, [f for f in former if f.author_id != user.pk])
         shown = row.audit_probability if row.decision == "accept" and row.is_audit else 1.0
         record = VerdictRecord(
             id=uuid7(),
@@ -112,6 +115,19 @@ def verdict_give(
     return record
 
 
+def _require_settling(user: User, project: Project, others: Sequence[VerdictRecord]) -> None:
+    """Another's verdict is settled by who may adjudicate. UserError FORBIDDEN (403) for everybody else."""
+    if others and not user.is_staff and not can(user, project, "adjudicate"):
+        author = others[0].author.get_username() if others[0].author else "somebody who left"
+        raise UserError(
+            "FORBIDDEN",
+            "Another person's verdict stands here.",
+            f"It is {author}'s; to settle a disagreement takes the role of a reviewer.",
+            "Ask a reviewer of the project to look at it.",
+            status=403,
+        )
+
+
 def _lock(row: ObservationRow) -> ObservationRow:
     """Locks the run, then the observation: the order in which a worker that appends events takes them."""
     Run.objects.select_for_update().get(pk=row.run_id)
@@ -138,7 +154,8 @@ def _move_prior(record: VerdictRecord, row: ObservationRow, user: User) -> UUID 
 def verdict_undo(*, user: User, verdict_id: Any, enqueue: bool = True) -> VerdictRecord:
     """Takes a verdict back by compensating events: prior, effective decision and answer are as before it.
 
-    A verdict that it had replaced stands again. UserError CONFLICT where it was undone or replaced already.
+    A verdict that it had replaced stands again. UserError CONFLICT where it was undone or replaced already, FORBIDDEN where it
+    is another's and the role may not adjudicate.
     """
     try:
         key = UUID(str(verdict_id))
@@ -162,6 +179,7 @@ def verdict_undo(*, user: User, verdict_id: Any, enqueue: bool = True) -> Verdic
                 "Reload the page to see what stands now.",
                 status=409,
             )
+        _require_settling(user, row.run.project, [record] if record.author_id != user.pk else [])
         record.undone_at = timezone.now()
         record.save(update_fields=["undone_at"])
         author = user.get_username()

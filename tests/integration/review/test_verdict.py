@@ -207,3 +207,22 @@ def test_two_people_and_a_worker_at_once_leave_one_log_and_one_movement(
     assert prior_of(row)[2] == before[2] + moved
     seqs = list(PriorEvent.objects.values_list("seq", flat=True))
     assert seqs == list(range(1, len(seqs) + 1)) and len(seqs) > events
+
+
+def test_a_disagreement_is_settled_by_a_reviewer_alone(ask: Any, analyst: User, stranger: User, project: Project) -> None:
+    row = ObservationRow.objects.get(run=ask("What is the mean NDVI?"))
+    membership_set(project=project, username=stranger.username, role="analyst")
+    first = verdict_give(user=analyst, observation_id=row.pk, value="accept", enqueue=False)
+    before = prior_of(row)
+    for attempt in (
+        lambda: verdict_give(user=stranger, observation_id=row.pk, value="reject", reason="other", enqueue=False),
+        lambda: verdict_undo(user=stranger, verdict_id=first.pk, enqueue=False),
+    ):
+        with pytest.raises(UserError) as caught:
+            attempt()
+        assert caught.value.code == "FORBIDDEN"
+    assert prior_of(row) == before
+    membership_set(project=project, username=stranger.username, role="reviewer")
+    settled = verdict_give(user=stranger, observation_id=row.pk, value="reject", reason="other", enqueue=False)
+    assert settled.is_adjudication
+    assert prior_of(row)[0] < before[0]
