@@ -8,10 +8,11 @@ import pytest
 
 from apps.evaluation.faultbench.figures import auroc, bootstrap, calibration, caught_by, figures, r_prop, request_ends, summary
 from apps.evaluation.faultbench.figures import verifier_figures as confusion_of
+from apps.evaluation.faultbench.runner import Outcome
 from tests.unit.evaluation.outcomes import judgement, outcome, some_outcomes
 
 
-def of(configuration: str) -> list:
+def of(configuration: str) -> list[Outcome]:
     return [o for o in some_outcomes() if o.configuration == configuration]
 
 

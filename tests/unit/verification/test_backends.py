@@ -54,7 +54,7 @@ def test_contributions_add_up_to_the_probability(version: str) -> None:
     opinion = CalibratedVerifier(weights).verify(subject)
     z = weights.intercept + sum(opinion.contributions.values())
     raw = 1 / (1 + 2.718281828459045**-z)
-    expected = float(np.interp(raw, *zip(*weights.knots, strict=True))) if weights.knots else raw
+    expected = float(np.interp(raw, [x for x, _ in weights.knots], [y for _, y in weights.knots])) if weights.knots else raw
     assert opinion.p_correct == pytest.approx(expected)
     assert opinion.reasons
 
