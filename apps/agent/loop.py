@@ -467,7 +467,7 @@ def _heeded(state: RunState, observation: Observation, decision: Decision) -> De
         return decision
     for held in state.observations.values():
         if held.verdict is not None and held.verdict.value == "reject" and _says_the_same(held.observation, observation):
-            reason = f"A person called this same result wrong at step {held.observation.step}; another path to it settles nothing."
+            reason = f"A person called this same result wrong at step {held.observation.step}; another path settles nothing."
             return decision.model_copy(
                 update={
                     "decision": "request_evidence",

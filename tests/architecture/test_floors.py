@@ -17,6 +17,7 @@ EXEMPTIONS: dict[tuple[str, str], str] = {
 OPENERS = {
     "apps/evaluation/faultbench/truth.py": "truth is read without the readers that the judged tools use",
     "apps/evaluation/benchmarks/imagery.py": "writes the large rasters that benchmarks read",
+    "apps/evaluation/benchmarks/series.py": "writes the series of dates that benchmarks read",
     "apps/evaluation/benchmarks/detection.py": "writes the large picture that detection is measured on",
 }
 

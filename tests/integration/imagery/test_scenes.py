@@ -175,6 +175,7 @@ def test_band_files_of_one_scene_become_one_and_others_stay(project: Project, tm
     files = [services.scene_ingest_now(project=project, path=tmp_path / f"LC08_L1TP_{b}.tif") for b in ("B4", "B5")]
     (one,) = services.scenes_of_band_files(project=project, scenes=files)
     assert [b.role for b in one.scene_info.bands] == ["red", "nir"]
+    assert one.statistics is not None
     assert one.statistics["bands"][1]["mean"] == pytest.approx(planes[1].mean(dtype="float64"))
     twice = [files[0], files[0]]
     assert services.scenes_of_band_files(project=project, scenes=twice) == twice

@@ -12,15 +12,25 @@ from apps.runs.models import Run
 from apps.runs.services import run_execute_now
 
 
-def test_what_is_not_understood_offers_the_form_and_the_form_answers(ask: Any, analyst: User, project: Project, fish: Scene) -> None:
+def test_what_is_not_understood_is_offered_as_a_form(ask: Any, analyst: User, project: Project, fish: Scene) -> None:
     run = ask("Will it rain tomorrow in Fishbourne?")
     client = Client()
     client.force_login(analyst)
     page = client.get(f"/runs/{run.pk}/").content.decode()
     assert 'name="form-what"' in page
     assert "Ask it as a form" in page
-    fields = {"project": str(project.pk), "scene": str(fish.pk), "question": run.question_text, "form-what": "area", "form-quantity": "ndvi",
-              "form-threshold": "0.4", "form-side": "above", "form-unit": "ha", "form-statistic": "mean", "form-pick": "max"}
+    fields = {
+        "project": str(project.pk),
+        "scene": str(fish.pk),
+        "question": run.question_text,
+        "form-what": "area",
+        "form-quantity": "ndvi",
+        "form-threshold": "0.4",
+        "form-side": "above",
+        "form-unit": "ha",
+        "form-statistic": "mean",
+        "form-pick": "max",
+    }
     preview = client.post("/runs/plan/", fields)
     assert "NDVI" in preview.content.decode()
     assert client.post("/runs/ask/", fields).status_code == 302
@@ -34,7 +44,17 @@ def test_what_is_not_understood_offers_the_form_and_the_form_answers(ask: Any, a
 def test_a_threshold_that_is_no_number_is_refused(analyst: User, project: Project, fish: Scene) -> None:
     client = Client()
     client.force_login(analyst)
-    answer = client.post("/runs/ask/", {"project": str(project.pk), "scene": str(fish.pk), "question": "", "form-what": "area",
-                                        "form-quantity": "ndvi", "form-threshold": "much"}, headers={"Accept": "application/json"})
+    answer = client.post(
+        "/runs/ask/",
+        {
+            "project": str(project.pk),
+            "scene": str(fish.pk),
+            "question": "",
+            "form-what": "area",
+            "form-quantity": "ndvi",
+            "form-threshold": "much",
+        },
+        headers={"Accept": "application/json"},
+    )
     assert answer.status_code == 400
     assert "no number" in answer.content.decode()

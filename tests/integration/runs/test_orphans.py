@@ -73,7 +73,7 @@ def test_a_run_whose_database_went_away_is_left_and_goes_on_later(
 ) -> None:
     """The session is cut inside the tool: no observation blames the tool, no event is doubled, the answer comes on resuming."""
     run = services.run_start(user=analyst, project=project, text="What is the mean NDVI?", scenes=[fish], enqueue=False)
-    cut = []
+    cut: list[Any] = []
     whole = ProjectBlobs.put
 
     def put(self: ProjectBlobs, *args: Any, **more: Any) -> Any:

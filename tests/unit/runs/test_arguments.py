@@ -42,7 +42,9 @@ SQUARE = "POLYGON((0 0, 1 0, 1 1, 0 1, 0 0))"
 def test_regions_by_wkt_geojson_and_file(tmp_path: Path) -> None:
     wkt = region_from_text(SQUARE)
     assert wkt["type"] == "Polygon"
-    feature = '{"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [[[0,0],[1,0],[1,1],[0,1],[0,0]]]}}'
+    feature = (
+        '{"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [[[0,0],[1,0],[1,1],[0,1],[0,0]]]}}'
+    )
     path = tmp_path / "region.geojson"
     path.write_text(feature)
     assert region_from_text(feature)["coordinates"] == region_from_text(str(path), may_read_files=True)["coordinates"]
@@ -50,10 +52,22 @@ def test_regions_by_wkt_geojson_and_file(tmp_path: Path) -> None:
         region_from_text(str(path))  # a path from a browser reads nothing of the server
 
 
-@pytest.mark.parametrize("text", [
-    "POINT(1 1)", "POLYGON EMPTY", "POLYGON((0 0, 1 1", "no such file", "x" * 5000,
-    '{"a":' * 5000, '{"type": "Polygon"}', "POLYGON((0 0, 1 0, 2 0, 0 0))",
-    "POLYGON((500000 5000000, 500100 5000000, 500100 5000100, 500000 5000000))", '{"type": 3}', "{}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "POINT(1 1)",
+        "POLYGON EMPTY",
+        "POLYGON((0 0, 1 1",
+        "no such file",
+        "x" * 5000,
+        '{"a":' * 5000,
+        '{"type": "Polygon"}',
+        "POLYGON((0 0, 1 0, 2 0, 0 0))",
+        "POLYGON((500000 5000000, 500100 5000000, 500100 5000100, 500000 5000000))",
+        '{"type": 3}',
+        "{}",
+    ],
+)
 def test_regions_that_cannot_be_used(text: str) -> None:
     with pytest.raises(UserError) as caught:
         region_from_text(text)
