@@ -143,6 +143,8 @@ def reliability_diagram(bins: list[dict[str, Any]]) -> dict[str, Any] | None:
     }
 
 
+# Small tables whose figures belong to the first ones, whoever wrote the report
+HEADLINES = frozenset({"R_err", "R_prop", "R_prop_unnoticed", "silent_failures", "operating_point", "rejected"})
 HIDDEN = frozenset({"kind", "made_at", "revision", "bins", "reliability"})
 
 
@@ -162,6 +164,8 @@ def plain_tables(report: dict[str, Any]) -> dict[str, Any]:
         own = _scalars(held)
         if depth == 0:
             figures.extend(own)
+        elif depth == 1 and name in HEADLINES:
+            figures.extend({**row, "words": f"{name.replace('_', ' ')}, {row['words']}"} for row in own)
         elif own:
             tables.append({"name": name, "rows": own})
         for key, value in held.items():
