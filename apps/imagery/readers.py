@@ -48,7 +48,7 @@ GDAL_OPTIONS: dict[str, Any] = {
 _FILL_GROUP = 8
 # What GDAL may keep of a scene that is streamed: each block is read once, so a few a thread do; a larger cache only costs
 # memory, and time to fill it.
-_STREAM_CACHE = (32 * 2**20, 256 * 2**20)
+_STREAM_CACHE = (16 * 2**20, 256 * 2**20)
 _BLOCKS_KEPT = 8
 
 
