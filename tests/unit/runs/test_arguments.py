@@ -93,7 +93,7 @@ def test_a_day_on_which_no_image_was_taken_is_refused(word: str) -> None:
 
 @pytest.mark.shared_data
 def test_a_region_from_a_vector_file_in_a_crs_of_its_own(shared_data: Path) -> None:
-    region = region_from_text(str(shared_data / "terrain_landcover/spDataLarge_zion.gpkg"))
+    region = region_from_text(str(shared_data / "terrain_landcover/spDataLarge_zion.gpkg"), may_read_files=True)
     west, south, east, north = shapely.from_geojson(json.dumps(region)).bounds
     # Zion National Park, from the park service's own map
     assert (west, south, east, north) == pytest.approx((-113.23, 37.14, -112.86, 37.51), abs=0.02)
