@@ -44,7 +44,15 @@ def torch_module() -> Any:
     if not has_torch():
         raise ToolAbstainedError(HOW_TO_SWITCH_ON, code="MODEL_MISSING", needs={"packages": ["torch"]})
     with _lock:
-        return importlib.import_module("torch")
+        return _imported("torch")
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError) as error:   # a shared library is missing: libGL of OpenCV, a driver
+        raise ToolAbstainedError(f"{name} is installed but cannot be loaded: {str(error)[:200]}. {HOW_TO_SWITCH_ON}",
+                                 code="MODEL_MISSING", needs={"packages": [name]}) from error
 
 
 def ultralytics_module() -> Any:
@@ -60,7 +68,7 @@ def ultralytics_module() -> Any:
     with _lock:
         if not _ready:
             _prepare_offline()
-        module = importlib.import_module("ultralytics")
+        module = _imported("ultralytics")
         if not _ready:
             settings = module.settings
             off = {k: False for k in _ULTRALYTICS_SETTINGS if k in settings}
