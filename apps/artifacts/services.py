@@ -45,12 +45,19 @@ class ProjectBlobs:
 
     def __init__(self, project_id: UUID | str | None) -> None:
         self._project_id = project_id
+        self._known: set[str] = set()
 
     def put(self, data: bytes | Path, *, media_type: str = "", name: str = "") -> str:
         """Digest of the kept bytes."""
         artifact: Any = artifact_put(data=data, project_id=self._project_id, media_type=media_type, name=name)
+        self._known.add(str(artifact.digest))
         return str(artifact.digest)
 
     def path(self, digest: str) -> Path:
-        """Local file, read only. KeyError where the store does not hold it."""
+        """Local file, read only. KeyError where the store does not hold it, or holds it for other projects alone: to know a
+        digest is no right to its bytes."""
+        if self._project_id is not None and digest not in self._known:
+            if not ArtifactLink.objects.filter(project_id=self._project_id, artifact_id=digest).exists():
+                raise KeyError(digest)
+            self._known.add(digest)
         return blob_path(digest)

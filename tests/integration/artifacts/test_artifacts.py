@@ -153,3 +153,16 @@ def test_what_could_carry_a_script_is_never_shown_inline(client: Client, owner: 
 def test_linking_what_is_not_there_is_refused(project: Project) -> None:
     with pytest.raises(NotFoundError):
         artifact_link(digest="sha256:" + "0" * 64, project_id=project.pk)
+
+
+def test_a_digest_alone_opens_no_other_projects_artifact(db: None) -> None:
+    """What one project put is absent for another that merely knows its digest, and there for none in particular."""
+    owner = user_create(username="keeper", password="a long enough passphrase")
+    mine, other = project_create(user=owner, name="Mine"), project_create(user=owner, name="Other")
+    digest = ProjectBlobs(mine.pk).put(b"pixels of mine", media_type="text/plain")
+    assert ProjectBlobs(mine.pk).path(digest).read_bytes() == b"pixels of mine"
+    assert ProjectBlobs(None).path(digest).read_bytes() == b"pixels of mine"
+    with pytest.raises(KeyError):
+        ProjectBlobs(other.pk).path(digest)
+    ProjectBlobs(other.pk).put(b"pixels of mine", media_type="text/plain")
+    assert ProjectBlobs(other.pk).path(digest).read_bytes() == b"pixels of mine"
