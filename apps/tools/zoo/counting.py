@@ -50,8 +50,10 @@ def count_interval(p: NDArray[np.float64], kept: int, c: CountCalibration | None
     seen = float(p.sum())
     expected = seen / (1 - missed)
     variance = float((p * (1 - p)).sum()) / (1 - missed) ** 2 + expected * missed + (spread * expected) ** 2
-    # a picture without any candidate can still hold objects that the model does not see
     half = _Z90 * math.sqrt(variance)
     low = max(0.0, math.floor(expected - half))
     high = math.ceil(expected + half)
+    if c is None or missed >= 0.3:
+        # a method that misses many finds nothing on pictures that hold some: nothing found is no zero (rule of three)
+        high = max(high, math.floor(3 * max(missed, 0.3) / (1 - max(missed, 0.3))))
     return expected, float(min(low, kept)), float(max(high, kept))
