@@ -566,7 +566,7 @@ def quotient() -> Sample:
     return ask(Bench(optical()), "What is mean near infrared over mean red?", "number", "execute", graph(*nodes))
 
 
-def field() -> Sample:
+def drawn_field() -> Sample:
     """measure area of a vector file: a square of 100 m in UTM."""
     bench = Bench(optical())
     ring = [[600000.0, 5600000.0], [600100.0, 5600000.0], [600100.0, 5600100.0], [600000.0, 5600100.0], [600000.0, 5600000.0]]

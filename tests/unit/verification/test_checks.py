@@ -355,7 +355,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "consistency.raster_matches_source": (s.mean, lambda: scaled_raster(s.mean(), 0.9), "failed"),
     "consistency.mask_matches_source": (s.water, lambda: with_mask(s.water(), shifted), "failed"),
     "consistency.arithmetic_recomputes": (s.quotient, lambda: s.quotient().but({"/result/value": 0.5}), "failed"),
-    "consistency.vector_recomputes": (s.field, lambda: s.field().but({"/result/value": 10_000.0}), "failed"),
+    "consistency.vector_recomputes": (s.drawn_field, lambda: s.drawn_field().but({"/result/value": 10_000.0}), "failed"),
     "consistency.distance_recomputes": (s.apart, lambda: s.apart(9.0), "failed"),
     "consistency.agrees_with_history": (
         lambda: other_history(float(s.mean().observation.result.value or 0)),
