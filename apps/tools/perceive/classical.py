@@ -331,7 +331,8 @@ TREES = ClassicalMethod(
                                  fitted_on="NEON OSBS_029 and YELL, on which the parameters were chosen too"))
 SHIPS = ClassicalMethod(
     name="sar-ship-cfar", words=("ship", "vessel", "boat"), gsd_m=(1.0, 40.0), roles=(("vv",), ("hh",), ("vh",), ("hv",)),
-    about="Bright objects against the sea around them, land masked; for the open sea, not for inland waters; experimental.", source="Finn & Johnson 1968, CA-CFAR",
+    about="Bright objects against the sea around them, land masked; for the open sea, not for inland waters; experimental.",
+    source="Finn & Johnson 1968, CA-CFAR",
     settings={"false_alarm": FALSE_ALARM, "ship_m": list(SHIP_M), "land_km2": LAND_KM2}, find=_ships)
 TANKS = ClassicalMethod(
     name="tank-circles", words=("storage tank", "tank", "oil tank", "silo"), gsd_m=(0.1, 2.0),
