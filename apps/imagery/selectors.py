@@ -14,10 +14,9 @@ from django.db.models import QuerySet
 from apps.accounts.models import Project
 from apps.accounts.selectors import Person, access_project_by_id, can, projects_for_user
 from apps.artifacts.blobs import blob_path
-from apps.core.errors import FaultError, NotFoundError, UserError
+from apps.core.errors import NotFoundError, UserError
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.models import Scene, Upload
-from apps.imagery.readers import SceneReader, open_scene
 
 
 def scene_get_for_user(user: Person, scene_id: UUID | str, action: str = "view") -> Scene:
@@ -64,19 +63,6 @@ def scenes_for_ask(user: Person, project: Project, scene_ids: Sequence[str]) -> 
             )
     dated = sorted((s for s in scenes if s.acquired_at), key=lambda s: s.acquired_at)  # type: ignore[arg-type,return-value]
     return dated + [s for s in scenes if not s.acquired_at]
-
-
-def scene_reader(info: SceneInfo) -> SceneReader:
-    """A reader over the COG of the scene that ``info`` describes, for runs: ``info`` is the question's own
-    copy, so that a later change of roles or fill does not change a run. KeyError where there is no such
-    scene, FaultError where it has no pixels."""
-    try:
-        scene = Scene.objects.only("cog").get(pk=info.scene_id)
-    except (Scene.DoesNotExist, ValidationError) as error:
-        raise KeyError(info.scene_id) from error
-    if scene.cog_id is None:
-        raise FaultError(f"scene {info.scene_id} has no stored raster")
-    return open_scene(info, blob_path(scene.cog_id))
 
 
 def scene_paths(scene_ids: Sequence[str]) -> dict[str, Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
@@ -97,9 +98,16 @@ def prior_undo(*, event_id: Any, author: str, reason: str = "") -> PriorEvent:
             "Record a new verdict instead.",
             status=409,
         )
-    undo = PriorEvent(
+    undo = _echo(event, seq=seq, author=author, reason=reason, at=timezone.now(), is_undo=True)
+    undo.save()
+    return undo
+
+
+def _echo(event: PriorEvent, *, seq: int, author: str, reason: str, at: datetime, is_undo: bool) -> PriorEvent:
+    """A new event on the cell of an old one: its compensation (``is_undo``), or the same outcome recorded again. Not saved."""
+    return PriorEvent(
         seq=seq,
-        source="undo",
+        source="undo" if is_undo else event.source,
         author=author[:150],
         reason=reason[:200],
         weight=event.weight,
@@ -108,13 +116,11 @@ def prior_undo(*, event_id: Any, author: str, reason: str = "") -> PriorEvent:
         tool=event.tool,
         coarse=event.coarse,
         fine=event.fine,
-        is_success=None,
+        is_success=None if is_undo else event.is_success,
         shown_probability=event.shown_probability,
-        at=timezone.now(),
-        compensates=event,
+        at=at,
+        compensates=event if is_undo else None,
     )
-    undo.save()
-    return undo
 
 
 def _check_numbers(weight: float, shown_probability: float) -> None:
@@ -269,44 +275,11 @@ def prior_rollback(*, name: str, author: str, reason: str = "") -> int:
     events: list[PriorEvent] = []
     for event in later.exclude(source="undo").order_by("seq"):
         if event.pk not in undone:
-            events.append(
-                PriorEvent(
-                    seq=seq + len(events),
-                    source="undo",
-                    author=author[:150],
-                    reason=why,
-                    weight=event.weight,
-                    observation_id=event.observation_id,
-                    task_type=event.task_type,
-                    tool=event.tool,
-                    coarse=event.coarse,
-                    fine=event.fine,
-                    is_success=None,
-                    at=now,
-                    shown_probability=event.shown_probability,
-                    compensates=event,
-                )
-            )
+            events.append(_echo(event, seq=seq + len(events), author=author, reason=why, at=now, is_undo=True))
     for undo in later.filter(source="undo", compensates__seq__lte=version.seq).select_related("compensates").order_by("seq"):
         old = undo.compensates
         assert old is not None
-        events.append(
-            PriorEvent(
-                seq=seq + len(events),
-                source=old.source,
-                author=author[:150],
-                reason=why,
-                weight=old.weight,
-                observation_id=old.observation_id,
-                task_type=old.task_type,
-                tool=old.tool,
-                coarse=old.coarse,
-                fine=old.fine,
-                is_success=old.is_success,
-                at=now,
-                shown_probability=old.shown_probability,
-            )
-        )
+        events.append(_echo(old, seq=seq + len(events), author=author, reason=why, at=now, is_undo=False))
     PriorEvent.objects.bulk_create(events, batch_size=1000)
     return len(events)
 

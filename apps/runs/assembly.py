@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from apps.artifacts.services import ProjectBlobs
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, ToolBox
+from apps.core.versions import installed_versions
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
 from apps.imagery.selectors import scene_paths
@@ -32,6 +32,7 @@ from apps.verification.records.verifier import RecordVerifier
 
 # Modes of perceive that load a vision model; a run that needs one goes to the vision queue.
 VISION_MODES = frozenset({"objects", "scene"})
+VISION_QUEUE = "vision"
 
 
 def layers(project_id: Any = None) -> ArtifactLayerStore:
@@ -59,16 +60,9 @@ def revision() -> str:
         return ""
 
 
-@lru_cache(maxsize=1)
 def packages() -> dict[str, str]:
     """Versions of what computes values."""
-    out = {}
-    for name in ("numpy", "rasterio", "scikit-image", "scipy", "shapely", "pyproj", "torch", "ultralytics"):
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return out
+    return installed_versions("numpy", "rasterio", "scikit-image", "scipy", "shapely", "pyproj", "torch", "ultralytics")
 
 
 @dataclass(slots=True)
@@ -168,7 +162,7 @@ def plan_preview(
 
 
 def judge_for_files() -> CalibratedJudge:
-    """The judge for observations of other agents: layers where the artifact store has them, no source pixels."""
+    """The judge for observations of scenes that are not here: layers where the artifact store has them, no source pixels."""
     return CalibratedJudge(
         prior_source(),
         layers(),
@@ -189,4 +183,4 @@ def queue_for(run_id: Any) -> str:
         plan = planner().plan(Question.model_validate(run.question))
     except Exception:  # the loop meets the same fault and records it
         return ""
-    return "vision" if any(s.tool == "perceive" and s.arguments.get("mode") in VISION_MODES for s in plan.steps) else ""
+    return VISION_QUEUE if any(s.tool == "perceive" and s.arguments.get("mode") in VISION_MODES for s in plan.steps) else ""

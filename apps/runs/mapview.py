@@ -47,7 +47,7 @@ def scene_bounds(scene: SceneInfo) -> list[float]:
     return [0, 0, scene.grid.width, scene.grid.height]
 
 
-def map_config(state: RunState, *, selected: str = "", only: ObservationState | None = None) -> dict[str, Any]:
+def map_config(state: RunState, *, only: ObservationState | None = None) -> dict[str, Any]:
     """Layers of a run, results above imagery; ``only`` limits the results to one observation's (and what it rests on)."""
     question = state.question
     scenes = question.scenes if question else ()
@@ -83,11 +83,7 @@ def map_config(state: RunState, *, selected: str = "", only: ObservationState | 
             seen.add((ref.artifact, ref.kind))
             layer = _result_layer(state, held, ref, geo)
             if layer:
-                layer["visible"] = (
-                    layer["visible"]
-                    and (held.effective != "reject" or only is held)
-                    and (not selected or held.id == selected or only is not None)
-                )
+                layer["visible"] = layer["visible"] and (held.effective != "reject" or only is held)
                 layers.append(layer)
     for i, scene in enumerate(scenes[:MAX_SCENE_LAYERS]):
         bands, name = shown_bands(scene)

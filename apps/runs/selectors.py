@@ -12,7 +12,7 @@ from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, projects_for_user
 from apps.core.errors import NotFoundError
 from apps.core.evidence.events import Event, read_event
-from apps.core.evidence.fold import RunState, apply, fold
+from apps.core.evidence.fold import RunState, fold
 from apps.runs.models import ObservationRow, Run, RunEvent
 
 
@@ -39,16 +39,9 @@ def run_events(run_id: Any, *, after: int = 0, limit: int | None = None) -> Iter
         yield seq, read_event(payload)
 
 
-def run_state(run_id: Any, *, upto: int | None = None) -> RunState:
-    """The fold of the run's events, all of them or up to a sequence number."""
-    if upto is None:
-        return fold(run_events(run_id))
-    state = RunState()
-    for seq, event in run_events(run_id):
-        if seq > upto:
-            break
-        apply(state, seq, event)
-    return state
+def run_state(run_id: Any) -> RunState:
+    """The fold of the run's events."""
+    return fold(run_events(run_id))
 
 
 def run_is_cancelled(run_id: Any) -> bool:
@@ -61,9 +54,7 @@ def run_list_for_user(user: User, *, project_id: Any | None = None, limit: int =
     if project_id is not None:
         runs = runs.filter(project_id=project_id)
     open_rows = Q(observation_rows__verdict="") & ~Q(observation_rows__decision__in=["accept", ""])
-    return runs.annotate(
-        n_observations=Count("observation_rows", distinct=True), n_open=Count("observation_rows", filter=open_rows, distinct=True)
-    ).order_by("-created_at")[:limit]
+    return runs.annotate(n_open=Count("observation_rows", filter=open_rows)).order_by("-created_at")[:limit]
 
 
 def access_observation(user: User, observation_id: str, action: str = "view") -> tuple[ObservationRow, RunState]:

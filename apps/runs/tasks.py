@@ -14,12 +14,12 @@ from apps.runs import services
 @shared_task(name="apps.runs.tasks.run_execute", bind=True, max_retries=None)
 def run_execute(self: Any, run_id: str) -> None:
     """Executes or resumes one run. Where its plan needs a vision model and this worker has none, it goes to that queue."""
-    from apps.runs.assembly import queue_for
+    from apps.runs.assembly import VISION_QUEUE, queue_for
 
-    queue = queue_for(run_id)
     here = os.environ.get("RSURE_QUEUES", "")
-    if queue and here and queue not in here.split(","):
-        run_execute.apply_async(args=[run_id], queue=queue)
+    # a worker that serves every kind of run need not plan one to know whether it may
+    if here and VISION_QUEUE not in here.split(",") and queue_for(run_id) == VISION_QUEUE:
+        run_execute.apply_async(args=[run_id], queue=VISION_QUEUE)
         return
     services.run_execute_now(run_id=run_id)
 

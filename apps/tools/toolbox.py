@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -34,6 +32,7 @@ from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.ids import new_id
 from apps.core.ports import LayerStore, RasterReader
+from apps.core.versions import installed_versions
 from apps.tools.contract import (
     ARGUMENTS,
     ExecuteArguments,
@@ -54,16 +53,9 @@ _log = logging.getLogger(__name__)
 AnyArguments = PerceiveArguments | MeasureArguments | ExecuteArguments
 
 
-@lru_cache(maxsize=1)
 def package_versions() -> dict[str, str]:
     """Versions of the packages that figures depend on."""
-    out = {}
-    for name in _PACKAGES:
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return out
+    return installed_versions(*_PACKAGES)
 
 
 def _perceive(ctx: ToolContext, arguments: AnyArguments) -> ToolOutcome:

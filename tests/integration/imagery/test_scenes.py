@@ -16,17 +16,23 @@ from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set, project_create
 from apps.artifacts.services import ProjectBlobs
 from apps.core.errors import NotFoundError, UserError
-from apps.core.geo import MaskedRaster
+from apps.core.geo import MaskedRaster, SceneInfo
 from apps.imagery import services
 from apps.imagery.hints import SceneHints
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.models import Scene
+from apps.imagery.readers import SceneReader, open_scene
 from apps.imagery.sample import sample_load
-from apps.imagery.selectors import scene_get_for_user, scene_reader, scenes_for_ask
+from apps.imagery.selectors import scene_get_for_user, scene_paths, scenes_for_ask
 from tests.unit.imagery.rasters import write
 
 SAMPLES = Path(__file__).resolve().parents[3] / "apps" / "imagery" / "samples"
 FISH = SAMPLES / "geopandas_s2a_l2a_fishbourne.tif"
+
+
+def scene_reader(info: SceneInfo) -> SceneReader:
+    """A reader of the pixels that ingest kept for a scene."""
+    return open_scene(info, scene_paths([info.scene_id])[info.scene_id])
 
 
 @pytest.fixture
@@ -163,9 +169,7 @@ def test_band_files_become_one_scene(project: Project, shared_data: Path) -> Non
     with scene_reader(info) as whole:
         for i, part in enumerate(files):
             with scene_reader(part.scene_info) as single:
-                np.testing.assert_array_equal(
-                    whole.read([i + 1], physical=False).data, single.read([1], physical=False).data
-                )
+                np.testing.assert_array_equal(whole.read([i + 1], physical=False).data, single.read([1], physical=False).data)
 
 
 def test_band_files_of_one_scene_become_one_and_others_stay(project: Project, tmp_path: Path) -> None:
