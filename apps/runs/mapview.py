@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,12 +20,11 @@ from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore
+from apps.imagery.tiles import default_view, image_zoom
 from apps.runs.headline import quantity_text, scene_detail, scene_title
 
 MAX_SCENE_LAYERS = 40
 _NODE = re.compile(r" \(\w+\)$")
-# role triples that read as natural or near colour, best first
-RGB_ROLES = (("red", "green", "blue"), ("nir", "red", "green"), ("swir1", "nir", "red"))
 
 
 def _is_geo(scenes: tuple[SceneInfo, ...]) -> bool:
@@ -32,13 +32,14 @@ def _is_geo(scenes: tuple[SceneInfo, ...]) -> bool:
 
 
 def shown_bands(scene: SceneInfo) -> tuple[list[int], str]:
-    """1-based bands to show and their name: natural colour, false colour, first three, or one."""
-    by_role = {b.role: b.index for b in scene.bands}
-    for triple in RGB_ROLES:
-        if all(r in by_role for r in triple):
-            return [by_role[r] for r in triple], "Natural colour" if triple[0] == "red" else "False colour " + "-".join(triple)
-    first = scene.bands[0]
-    return [first.index], first.role if first.role != "unknown" else f"Band {first.index}"
+    """1-based bands to show, as everywhere else, and their name: natural colour, false colour, or one band."""
+    bands = list(default_view(scene).bands)
+    roles = {b.index: b.role for b in scene.bands}
+    if len(bands) == 3:
+        names = [roles[i] for i in bands]
+        return bands, "Natural colour" if names[0] == "red" else "False colour " + "-".join(names)
+    role = roles[bands[0]]
+    return bands, role if role != "unknown" else f"Band {bands[0]}"
 
 
 def scene_bounds(scene: SceneInfo) -> list[float]:
@@ -171,10 +172,8 @@ def _template(path: str) -> str:
 
 
 def _native_zoom(scene: SceneInfo, geo: bool) -> int:
-    import math
-
     if not geo:
-        return max(0, math.ceil(math.log2(max(scene.grid.width, scene.grid.height) / 256)))
+        return image_zoom(scene.grid.width, scene.grid.height)
     gsd = scene.effective_gsd_m or 10.0
     _west, south, _east, north = scene.grid.lonlat_bounds()
     resolution = 156543.03392804097 * math.cos(math.radians((south + north) / 2))
