@@ -81,8 +81,8 @@ def efficientnet_lite0(n_classes: int, *, dropout: float = 0.2) -> Any:
     return Lite0()
 
 
-def small_resnet(n_classes: int, *, width: int = 48, dropout: float = 0.1) -> Any:
-    """A torch module: float (n, 3, 64, 64) in [-1, 1] → logits. Seven basic residual blocks (He et al. 2016), three halvings."""
+def small_resnet(n_classes: int, *, width: int = 32, dropout: float = 0.1) -> Any:
+    """A torch module: float (n, 3, 64, 64) in [-1, 1] → logits. Six basic residual blocks (He et al. 2016), three halvings."""
     torch = torch_module()
     nn, functional = torch.nn, torch.nn.functional
 

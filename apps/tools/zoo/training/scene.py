@@ -1,5 +1,7 @@
-"""Trains a scene classifier by fine-tuning EfficientNet-Lite0 on folders <split>/<class>/*.jpg (train, val, test).
+"""Trains a scene classifier: EfficientNet-Lite0 fine-tuned (UC Merced), or a small residual network from nothing (EuroSAT).
 
+The data lie in folders <split>/<class>/*.jpg (train, val, test), or in <class>/*.jpg, which are split by a digest of the file's
+name: 70 % train, 10 % val, 20 % test, the same on every machine. Neighbours on the ground may fall on both sides of such a split.
 Every picture of every step is drawn from a generator seeded by (seed, step, place), so a run is resumable. The temperature is
 fitted on val; the test split is only scored.
 """
@@ -7,6 +9,7 @@ fitted on val; the test split is only scored.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import time
@@ -20,20 +23,31 @@ from numpy.typing import NDArray
 from apps.tools.zoo.classifiers import INPUT
 from apps.tools.zoo.networks import efficientnet_lite0, small_resnet
 from apps.tools.zoo.runtime import torch_module
+from apps.tools.zoo.training.patches import train_patches
 
 
 def build(architecture: str, n_classes: int) -> Any:
     return {"efficientnet_lite0": efficientnet_lite0, "small_resnet": small_resnet}[architecture](n_classes)
 
 
+def split_of(name: str) -> str:
+    """The split of a file by the digest of its name: tenths 0 to 6 train, 7 val, 8 and 9 test."""
+    tenth = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % 10
+    return "train" if tenth < 7 else "val" if tenth == 7 else "test"
+
+
 def read_split(data: Path, split: str) -> tuple[list[NDArray[np.uint8]], NDArray[np.int64], list[str]]:
-    """(pictures as RGB uint8, class numbers, class names) of data/<split>/<class>/."""
+    """(pictures as RGB uint8, class numbers, class names) of data/<split>/<class>/, or of data/<class>/ split by ``split_of``."""
     from PIL import Image
 
-    classes = sorted(p.name for p in (data / split).iterdir() if p.is_dir())
+    whole = not (data / split).is_dir()
+    top = data if whole else data / split
+    classes = sorted(p.name for p in top.iterdir() if p.is_dir())
     pictures, numbers = [], []
     for k, name in enumerate(classes):
-        for path in sorted((data / split / name).iterdir()):
+        for path in sorted((top / name).iterdir()):
+            if whole and split_of(path.name) != split:
+                continue
             with Image.open(path) as image:
                 pictures.append(np.asarray(image.convert("RGB")))
             numbers.append(k)
@@ -140,6 +154,11 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     pictures, truth, classes = read_split(data, "train")
     side = INPUT[architecture][0]
     model = build(architecture, len(classes))
+    if architecture == "small_resnet":
+        stack = np.stack([p if p.shape[:2] == (side, side) else _resized(p, side) for p in pictures])
+        mean = train_patches(stack, truth, model, out, architecture=architecture, epochs=epochs, batch=batch, lr=lr, seed=seed,
+                             resume=resume)
+        return _finished(mean, data, out, architecture, classes)
     if init is not None:
         given = torch.load(init, map_location="cpu", weights_only=True)
         own = model.state_dict()
@@ -200,11 +219,21 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
             part = out / "last.part"
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "mean": mean, "step": step + 1}, part)
             part.replace(last)
-    model.load_state_dict(mean)
-    final = out / "final.rsw"
-    write_state(mean, final, architecture, classes)
+    return _finished(mean, data, out, architecture, classes)
+
+
+def _resized(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    import cv2
+
+    return np.asarray(cv2.resize(picture, (side, side), interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _finished(mean: dict[str, Any], data: Path, out: Path, architecture: str, classes: Sequence[str]) -> Path:
+    """Writes final.rsw and its scores.json; the scores are those of the packed weights that are shipped."""
     from apps.tools.zoo.states import load_state
 
+    final = out / "final.rsw"
+    write_state(mean, final, architecture, classes)
     result = scores(load_state(final)[0], data, architecture)
     (out / "scores.json").write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result), flush=True)
@@ -260,8 +289,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--architecture", choices=sorted(INPUT), default="efficientnet_lite0")
     parser.add_argument("--init", type=Path, default=None, help="ImageNet weights as a state dict")
     parser.add_argument("--epochs", type=int, default=16)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--batch", type=int, default=None, help="32 for efficientnet_lite0, 64 for small_resnet")
+    parser.add_argument("--lr", type=float, default=None, help="0.002 (AdamW) for efficientnet_lite0, 0.1 (SGD) for small_resnet")
     parser.add_argument("--threads", type=int, default=2)
 
 
@@ -273,7 +302,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     add_arguments(parser)
     a = parser.parse_args(argv)
-    print(train(a.data, a.out, architecture=a.architecture, init=a.init, epochs=a.epochs, batch=a.batch, lr=a.lr, seed=a.seed,
+    small = a.architecture == "small_resnet"
+    print(train(a.data, a.out, architecture=a.architecture, init=a.init, epochs=a.epochs,
+                batch=a.batch or (64 if small else 32), lr=a.lr or (0.1 if small else 2e-3), seed=a.seed,
                 resume=a.resume, threads=a.threads))
 
 

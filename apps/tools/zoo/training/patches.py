@@ -1,0 +1,99 @@
+"""Trains a small residual network from nothing on many patches of one size (EuroSAT: 27,000 of 64 × 64 pixels).
+
+All patches lie in memory as one uint8 array. Every step's patches and views are drawn from a generator seeded by (seed, step), so
+a run is resumable: with the same ``epochs`` it ends as an unbroken one would, with fewer it goes on at the same step of a shorter
+schedule.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.tools.zoo.classifiers import INPUT
+from apps.tools.zoo.runtime import torch_module
+
+SHIFT_PX = 4
+
+
+def views_of(patches: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Random views (n, side, side, 3), float 0..255, of patches uint8 of that shape: one of the eight turns and mirrors each,
+    moved by up to SHIFT_PX with reflected edges, in other light (contrast, brightness and a gain by channel)."""
+    n, side = patches.shape[:2]
+    x = np.pad(patches, ((0, 0), (SHIFT_PX, SHIFT_PX), (SHIFT_PX, SHIFT_PX), (0, 0)), mode="reflect")
+    turn, at = rng.integers(8, size=n), rng.integers(2 * SHIFT_PX + 1, size=(n, 2))
+    out = np.empty((n, side, side, 3), np.float32)
+    for i in range(n):
+        view = x[i, at[i, 0]:at[i, 0] + side, at[i, 1]:at[i, 1] + side]
+        view = np.rot90(view, int(turn[i]) % 4)
+        out[i] = view[:, ::-1] if turn[i] > 3 else view
+    gain = rng.uniform(0.85, 1.18, (n, 1, 1, 1)) * rng.uniform(0.96, 1.04, (n, 1, 1, 3))
+    mean = out.mean(axis=(1, 2), keepdims=True)
+    out = (out - mean) * gain.astype(np.float32) + mean * rng.uniform(0.88, 1.14, (n, 1, 1, 1)).astype(np.float32)
+    return np.asarray(out.clip(0, 255), np.float32)
+
+
+def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: Any, out: Path, *, architecture: str, epochs: int,
+                  batch: int, lr: float, seed: int, resume: bool) -> dict[str, Any]:
+    """Runs or resumes the training of ``model`` on patches (n, side, side, 3); ``out`` gets last.pt and log.jsonl.
+
+    SGD with Nesterov momentum, one warm-up and a cosine, label smoothing 0.05; returns the running mean of the weights.
+    """
+    torch = torch_module()
+    _, middle, spread = INPUT[architecture]
+    decayed = [p for p in model.parameters() if p.ndim > 1]
+    plain = [p for p in model.parameters() if p.ndim <= 1]
+    optimizer = torch.optim.SGD([{"params": decayed, "weight_decay": 5e-4}, {"params": plain, "weight_decay": 0.0}], lr=lr,
+                                momentum=0.9, nesterov=True)
+    per_epoch = len(pictures) // batch
+    steps = epochs * per_epoch
+    mean = {k: v.detach().clone() for k, v in model.state_dict().items()}
+    start, last = 0, out / "last.pt"
+    if resume and last.exists():
+        saved = torch.load(last, map_location="cpu", weights_only=True)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        mean, start = saved["mean"], int(saved["step"])
+        print(f"resumed at step {start}", flush=True)
+    model.to(memory_format=torch.channels_last)
+    model.train()
+    loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.05)
+    m, s = np.array(middle, np.float32) * 255, np.array(spread, np.float32) * 255
+    began, total = time.time(), 0.0
+    for step in range(start, steps):
+        order = np.random.default_rng([seed, step // per_epoch]).permutation(len(pictures))
+        at = order[(step % per_epoch) * batch:(step % per_epoch + 1) * batch]
+        views = (views_of(pictures[at], np.random.default_rng([seed, step, 1])) - m) / s
+        x = torch.from_numpy(np.ascontiguousarray(views)).permute(0, 3, 1, 2)    # already channels last in memory
+        warm = min(1.0, (step + 1) / (0.12 * steps))
+        for group in optimizer.param_groups:
+            group["lr"] = lr * warm * max(0.002, 0.5 * (1 + math.cos(math.pi * step / steps)))
+        loss = loss_of(model(x), torch.from_numpy(truth[at]))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        k = min(0.998, (1 + step) / (10 + step))
+        with torch.no_grad():
+            for name, value in model.state_dict().items():
+                if value.dtype.is_floating_point:
+                    mean[name].mul_(k).add_(value.detach(), alpha=1 - k)
+                else:
+                    mean[name].copy_(value)
+        total += float(loss.detach())
+        if (step + 1) % 50 == 0:
+            with (out / "log.jsonl").open("a") as f:
+                f.write(json.dumps({"step": step + 1, "of": steps, "loss": round(total / 50, 4),
+                                    "s_per_step": round((time.time() - began) / (step + 1 - start), 3)}) + "\n")
+            total = 0.0
+        if (step + 1) % 150 == 0 or step + 1 == steps:
+            part = out / "last.part"
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "mean": mean, "step": step + 1}, part)
+            part.replace(last)
+    return mean
