@@ -1,13 +1,16 @@
 """perceive, mode ``scene``: what kind of place a picture shows, as calibrated probabilities over the asked classes.
 
-A large picture is looked at in windows of the size that the model knows on the ground; the probabilities are their mean. A
-picture that is like none of the model's classes gets no class: its scope score lies below the threshold of the card.
+The model is chosen by GSD and sensor. A large picture is looked at in windows of the size that the model knows on the ground; the
+probabilities are their mean, and each label says how many windows it fills. Windows that are like none of the model's classes are
+left out (their scope score lies below the threshold of the card); where most are, there is no class.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,39 +24,57 @@ from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, inp
 from apps.tools.perceive.objects import Pixels, colour_bands
 from apps.tools.region import RegionMask
 from apps.tools.zoo.cards import ModelCard, normal
-from apps.tools.zoo.classifiers import load_classifier
+from apps.tools.zoo.classifiers import Classifier, load_classifier
 from apps.tools.zoo.detectors import resampled
 from apps.tools.zoo.registry import model_named, models
 from apps.tools.zoo.runtime import package_versions
 
 MOST_WINDOWS = 49
+# Patches of 64 pixels cost less; a whole Sentinel-2 granule has 29,000 of them and is sampled.
+MOST_SMALL_WINDOWS = 784
 # A label wins only where it is this probable; below, the tool says which labels it wavers between.
 LEAST_PROBABILITY = 0.5
 
 
 def choose_model(labels: Sequence[str], scene: SceneInfo, name: str = "auto") -> ModelCard:
-    """The classifier that was made for this GSD and knows most labels. ToolAbstainedError MODEL_MISSING where none fits."""
+    """The classifier that was made for this GSD and sensor and knows most labels.
+
+    ToolAbstainedError: NEEDS_GSD where nobody knows the GSD, MODEL_MISSING where no model was made for it or knows a label.
+    """
     if name != "auto":
-        return model_named(name)[0]
+        card = model_named(name)[0]
+        if card.task != "classify":
+            raise ToolAbstainedError(f"{name} is no scene classifier.", code="MODEL_MISSING", needs={"model": "scene classifier"})
+        return card
     pool = [card for card, _ in models() if card.task == "classify"]
     if not pool:
         raise ToolAbstainedError("No scene classifier is in the zoo. Add one with `./rsure models add FILE`.",
                                  code="MODEL_MISSING", needs={"model": "scene classifier"})
     gsd = scene.effective_gsd_m
-
-    def rank(card: ModelCard) -> tuple[int, int, float]:
-        fits = 1 if gsd is None or card.gsd_m is None or card.gsd_m[0] <= gsd <= card.gsd_m[1] else 0
-        return fits, sum(1 for w in labels if _classes_of(card, w)), card.gsd_m is not None
-
-    best = max(pool, key=rank)
-    if rank(best)[0] == 0:
-        known = "; ".join(f"{c.name}: {c.gsd_m[0]:g} to {c.gsd_m[1]:g} m" for c in pool if c.gsd_m)
-        raise ToolAbstainedError(f"No scene classifier here was made for {gsd:g} m a pixel ({known}).", code="MODEL_MISSING",
+    made_for = "; ".join(f"{c.name}: {c.gsd_m[0]:g} to {c.gsd_m[1]:g} m, {c.sensors}" for c in pool if c.gsd_m)
+    if gsd is None:
+        raise ToolAbstainedError("Nobody knows how many metres a pixel has, and each scene classifier was made for one size of "
+                                 f"pixel ({made_for}). Say the GSD.", code="NEEDS_GSD", needs={"gsd_m": True})
+    fitting = [c for c in pool if c.gsd_m is None or c.gsd_m[0] <= gsd <= c.gsd_m[1]]
+    if not fitting:
+        raise ToolAbstainedError(f"No scene classifier here was made for {gsd:g} m a pixel ({made_for}).", code="MODEL_MISSING",
                                  needs={"model": "scene classifier", "gsd_m": gsd})
-    if labels and not rank(best)[1]:
-        raise ToolAbstainedError(f"No scene classifier here knows {', '.join(labels)}.", code="MODEL_MISSING",
-                                 needs={"model": "scene classifier"})
+    suited = [c for c in fitting if _suits_sensor(c, scene) is not False]
+    if not suited:
+        raise ToolAbstainedError(f"No scene classifier here was made for {scene.sensor} at {gsd:g} m a pixel ({made_for}).",
+                                 code="MODEL_MISSING", needs={"model": "scene classifier", "sensor": scene.sensor})
+    best = max(suited, key=lambda c: (sum(1 for w in labels if _classes_of(c, w)), c.gsd_m is not None))
+    if labels and not any(_classes_of(best, w) for w in labels):
+        raise ToolAbstainedError(f"No scene classifier here for {gsd:g} m a pixel knows {', '.join(labels)}; {best.name} knows "
+                                 f"{', '.join(best.class_names)}.", code="MODEL_MISSING", needs={"model": "scene classifier"})
     return best
+
+
+def _suits_sensor(card: ModelCard, scene: SceneInfo) -> bool | None:
+    """Whether the scene's sensor is one that the model was made for; None where it is not known."""
+    if not card.sensor_words:
+        return True
+    return any(w in scene.sensor.lower() for w in card.sensor_words) if scene.sensor else None
 
 
 def _classes_of(card: ModelCard, label: str) -> list[int]:
@@ -82,62 +103,51 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     bands, grey = colour_bands(scene, card)
     region = RegionMask.of(args.region, args.region_crs, scene.grid, scene.name or "the scene")
     source = Pixels(ctx.reader(scene.scene_id), bands, scene)
-    images, windows, empty = _look(ctx, source, region, card, scene)
+    problems = [*_misfits(card, scene, grey), *_show(source, card, scene)]
+    images, windows, possible = _look(ctx, source, region, card, scene)
     if not images:
         raise ToolAbstainedError("The scene has no window with enough valid pixels.", code="TOOL_FAILED")
+    looked = time.monotonic()
     logits, features = classifier.look(images)
-    each = classifier.probabilities(logits)
-    mean = each.mean(axis=0)
-    scope = classifier.scope_score(features)
-    likeness = None if scope is None else float(np.median(scope))
-    in_scope = card.scope_threshold is None or likeness is None or likeness >= card.scope_threshold
-    p = {label: float(mean[index].sum()) if index else None for label, index in cover.items()}
-    known = {label: v for label, v in p.items() if v is not None}
-    rest = max(0.0, 1.0 - sum(known.values()))
-    ranked = sorted(known.items(), key=lambda i: -i[1])
-    top, best = ranked[0]
+    looked = time.monotonic() - looked
+    view = _judge(classifier, logits, features, cover)
+    ranked = sorted(((w, v) for w, v in view.p.items() if v is not None), key=lambda i: -i[1])
+    top = ranked[0][0]
     unknown = [label for label in labels if not cover[label]]
     gsd = scene.effective_gsd_m
-    problems = []
-    if grey:
-        problems.append("one grey band instead of colour")
-    if gsd is None:
-        problems.append("the GSD is not known; the whole picture was taken as one view")
-    reason = ""
-    if not in_scope:
-        reason = (f"The picture is like none of the {len(card.classes)} kinds of place that {card.name} was made for "
-                  f"(scope score {likeness:.2f}, at least {card.scope_threshold:.2f} is asked).")
-    elif rest > best:
-        other = card.classes[int(np.argmax(mean))].name
-        reason = f"The picture looks like {other}, which is none of the asked labels."
-    elif best < LEAST_PROBABILITY:
-        second = f" and {ranked[1][0]} ({ranked[1][1]:.0%})" if len(ranked) > 1 else ""
-        reason = f"No label is likely enough: {top} ({best:.0%}){second}."
+    reason = _no_answer(view, card, ranked)
     for line in (*problems, *([reason] if reason else ())):
         ctx.log("warning", line)
-    items: list[dict[str, JsonValue]] = [{"class": label, "p": round(v, 4)} for label, v in ranked[:100]]
-    top_k = np.argsort(-mean)[:5]
+    items: list[dict[str, JsonValue]] = [{"class": label, "p": round(v, 4), **view.figures(label)} for label, v in ranked[:100]]
+    top_k = np.argsort(-view.mean)[:5]
+    layers = () if len(images) < 2 else (ctx.layers.put_features(
+        _window_features(windows, view), kind="polygons", crs="image", label="windows", scene_id=scene.scene_id),)
+    in_range = gsd is not None and (card.gsd_m is None or card.gsd_m[0] <= gsd <= card.gsd_m[1])
     return ToolOutcome(
         configuration=Configuration(coarse="scene", fine=f"scene/{card.name}"),
-        result=Result(kind="class", value=None if reason else top, quantity="kind of place", items=tuple(items)),
+        result=Result(kind="class", value=None if reason else top, quantity="kind of place", items=tuple(items), layers=layers),
         evidence=Evidence(
             source={"weights": [{"name": card.name, "version": card.version, "digest": card.sha256, "licence": card.licence,
-                                 "task": card.task}],
+                                 "task": card.task, "gsd_m": list(card.gsd_m) if card.gsd_m else None, "sensors": card.sensors}],
                     "thresholds": {"probability": LEAST_PROBABILITY, "scope": card.scope_threshold},
                     "sensor": scene.sensor or "unknown", "resolution_m": gsd, "stretch": source.stretch,
                     "temperature": card.temperature},
             intermediate={"scores": [round(v, 4) for _, v in ranked[:1000]], "classes": [label for label, _ in ranked[:1000]],
-                          "candidates": len(known), "kept": 0 if reason else 1, "probability_of_others": round(rest, 4),
-                          "top_of_the_model": [{"class": card.classes[k].name, "p": round(float(mean[k]), 4)}
+                          "candidates": len(ranked), "kept": 0 if reason else 1, "probability_of_others": round(view.rest, 4),
+                          "top_of_the_model": [{"class": card.classes[k].name, "p": round(float(view.mean[k]), 4)}
                                                for k in top_k.tolist()],
-                          "windows": len(images), "windows_without_pixels": empty, "window_px": list(windows[0][2:]),
-                          "scope_score": None if likeness is None else round(likeness, 3), "agreement_of_windows": round(float(
-                              (each.argmax(axis=1) == int(np.argmax(mean))).mean()), 3),
+                          "windows": len(images), "windows_possible": possible, "windows_out_of_scope": int((~view.inside).sum()),
+                          "window_px": list(windows[0][2:]),
+                          "window_m": None if gsd is None else round(gsd * windows[0][2], 1),
+                          "scope_score": None if view.scope is None else round(view.scope, 3),
+                          "agreement_of_windows": round(view.agreement, 3), "spread": round(view.spread, 3),
+                          "seconds_per_window": round(looked / len(images), 5),
                           "elapsed_s": round(time.monotonic() - began, 3)},
             validity={"layer_status": "complete", "class_complete": not unknown, "geometry_valid": True,
-                      "unknown_labels": list(unknown), "in_scope": in_scope, "gsd_known": gsd is not None,
-                      "applicability": {"ok": in_scope and not grey and gsd is not None, "problems": [*problems, *(
-                          [] if in_scope else ["the picture is like none of the model's classes"])]},
+                      "unknown_labels": list(unknown), "in_scope": view.in_scope, "gsd_known": gsd is not None,
+                      "in_gsd_range": in_range, "sensor_suits": _suits_sensor(card, scene),
+                      "applicability": {"ok": view.in_scope and not problems, "problems": [*problems, *(
+                          [] if view.in_scope else ["the picture is like none of the model's classes"])]},
                       "not_for": list(card.not_for)}),
         inputs=(input_ref(scene, bands),), arguments_passed=args.model_dump(mode="json"),
         state="partial" if reason or unknown else "ok",
@@ -145,9 +155,137 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
         packages=package_versions("torch", "numpy"))
 
 
+# --- one model, many windows ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the windows of a scene say together; probabilities are means over the windows that are in the model's scope."""
+
+    each: NDArray[np.float64]               # (windows, labels and one for all else)
+    names: tuple[str, ...]                  # of the columns of ``each`` without the last
+    mean: NDArray[np.float64]               # (classes of the model,)
+    inside: NDArray[np.bool_]               # (windows,), in the model's scope
+    scores: NDArray[np.float64] | None      # scope scores by window
+    p: dict[str, float | None]
+    agreement: float
+
+    @property
+    def in_scope(self) -> bool:
+        return bool(self.inside.mean() >= 0.5)
+
+    @property
+    def scope(self) -> float | None:
+        return None if self.scores is None else float(np.median(self.scores))
+
+    @property
+    def rest(self) -> float:
+        return max(0.0, 1.0 - sum(v for v in self.p.values() if v is not None))
+
+    @property
+    def _counted(self) -> NDArray[np.float64]:
+        return self.each[self.inside] if self.inside.any() else self.each
+
+    @property
+    def spread(self) -> float:
+        """0: every window is of one kind; 1: all kinds are equally frequent. Entropy of the windows' likeliest kinds."""
+        share = np.bincount(self._counted.argmax(1), minlength=self.each.shape[1]) / len(self._counted)
+        share = share[share > 0]
+        return float(-(share * np.log(share)).sum() / np.log(self.each.shape[1])) if len(share) > 1 else 0.0
+
+    def figures(self, label: str) -> dict[str, JsonValue]:
+        """How a label's probability lies over the windows; {} for a picture of one window."""
+        if len(self.each) < 2:
+            return {}
+        k, rows = self.names.index(label), self._counted
+        low, high = np.percentile(rows[:, k], (10, 90))
+        n = int((rows.argmax(1) == k).sum())
+        return {"windows": n, "share_of_windows": round(n / len(rows), 4), "p10": round(float(low), 4),
+                "p90": round(float(high), 4)}
+
+
+def _judge(classifier: Classifier, logits: NDArray[np.float64], features: NDArray[np.float64], cover: dict[str, list[int]]
+           ) -> _View:
+    each = classifier.probabilities(logits)
+    scope = classifier.scope_score(features)
+    least = classifier.card.scope_threshold
+    inside = np.ones(len(each), bool) if scope is None or least is None else scope >= least
+    mean = (each[inside] if inside.any() else each).mean(axis=0)
+    names = tuple(label for label, index in cover.items() if index)
+    columns = [each[:, cover[label]].sum(1) for label in names]
+    rest = np.clip(1 - np.sum(columns, axis=0), 0, 1)
+    return _View(each=np.stack([*columns, rest], 1), names=names, mean=mean, inside=inside, scores=scope,
+                 p={label: float(mean[index].sum()) if index else None for label, index in cover.items()},
+                 agreement=float((each.argmax(axis=1) == int(np.argmax(mean))).mean()))
+
+
+def _no_answer(view: _View, card: ModelCard, ranked: Sequence[tuple[str, float]]) -> str:
+    """Why no label is the answer; empty where one is."""
+    n, (top, best) = len(view.each), ranked[0]
+    if not view.in_scope:
+        assert view.scope is not None and card.scope_threshold is not None
+        which = "The picture is" if n == 1 else f"{int((~view.inside).sum())} of {n} windows are"
+        return (f"{which} like none of the {len(card.classes)} kinds of place that {card.name} was made for "
+                f"(scope score {view.scope:.2f}, at least {card.scope_threshold:.2f} is asked).")
+    if view.rest > best:
+        return f"The picture looks like {card.classes[int(np.argmax(view.mean))].name}, which is none of the asked labels."
+    if best < LEAST_PROBABILITY:
+        if n > 1:
+            return (f"The scene is mixed, no kind fills half of it: "
+                    f"{', '.join(f'{label} {v:.0%}' for label, v in ranked[:3])} (mean over {n} windows).")
+        second = f" and {ranked[1][0]} ({ranked[1][1]:.0%})" if len(ranked) > 1 else ""
+        return f"No label is likely enough: {top} ({best:.0%}){second}."
+    return ""
+
+
+def _window_features(windows: Sequence[Window], view: _View) -> list[dict[str, Any]]:
+    """One rectangle a window with its likeliest label, for the map."""
+    out = []
+    for k, (x, y, w, h) in enumerate(windows):
+        at = int(view.each[k].argmax())
+        name = "out of scope" if not view.inside[k] else view.names[at] if at < len(view.names) else "another kind"
+        ring = [[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x, y]]
+        out.append({"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]},
+                    "properties": {"class": name, "score": round(float(view.each[k, at]), 4)}})
+    return out
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------------
+def _misfits(card: ModelCard, scene: SceneInfo, grey: bool) -> list[str]:
+    """In which ways a scene is not what the model was made for."""
+    out = []
+    gsd = scene.effective_gsd_m
+    if grey:
+        out.append("one grey band instead of colour")
+    if gsd is None:
+        out.append("the GSD is not known; the whole picture was taken as one view")
+    elif card.gsd_m is not None and not card.gsd_m[0] <= gsd <= card.gsd_m[1]:
+        out.append(f"{gsd:g} m a pixel is outside the {card.gsd_m[0]:g} to {card.gsd_m[1]:g} m that {card.name} was made for")
+    suits = _suits_sensor(card, scene)
+    if suits is None:
+        out.append(f"the sensor is not known; {card.name} was made for {card.sensors}")
+    elif not suits:
+        out.append(f"{scene.sensor} is not what {card.name} was made for ({card.sensors})")
+    return out
+
+
+def _show(source: Pixels, card: ModelCard, scene: SceneInfo) -> list[str]:
+    """Shows reflectance as the model's training pictures did, and says where that cannot be done."""
+    if card.reflectance_range is None:
+        return []
+    if scene.dtype == "uint8":
+        return []
+    units = {b.unit for b in scene.bands if b.index in source.bands}
+    if units != {"reflectance"}:
+        low, high = card.reflectance_range
+        return [f"the bands are not known to be reflectance: the picture was stretched by percentiles, not {low:g} to {high:g}"]
+    low, high = card.reflectance_range
+    source.low, source.high = np.full(len(source.bands), low), np.full(len(source.bands), high)
+    source.stretch = {"kind": "reflectance, as in the model's training pictures", "low": low, "high": high}
+    return []
+
+
 def _look(ctx: ToolContext, source: Pixels, region: RegionMask, card: ModelCard, scene: SceneInfo
           ) -> tuple[list[NDArray[np.uint8]], list[Window], int]:
-    """(pictures, their windows, windows left out for want of valid pixels): a regular sample of at most MOST_WINDOWS."""
+    """(pictures, their windows, how many windows there are): a regular sample, at most MOST_WINDOWS of 256 pixels by area."""
     gsd = scene.effective_gsd_m
     left, top, width, height = region.bounds_px
     work = card.classes[0].work_gsd_m
@@ -156,13 +294,15 @@ def _look(ctx: ToolContext, source: Pixels, region: RegionMask, card: ModelCard,
     else:
         side_px = min(max(8, round(card.tile_px * work / gsd)), max(width, height))
     across, down = max(1, round(width / side_px)), max(1, round(height / side_px))
-    if across * down > MOST_WINDOWS:
-        ratio = (MOST_WINDOWS / (across * down)) ** 0.5
+    possible = across * down
+    most = max(MOST_WINDOWS, min(MOST_SMALL_WINDOWS, MOST_WINDOWS * 256**2 // card.tile_px**2))
+    if possible > most:
+        ratio = (most / possible) ** 0.5
         across, down = max(1, int(across * ratio)), max(1, int(down * ratio))
     w, h = min(side_px, width), min(side_px, height)
     xs = np.linspace(left, left + width - w, across).round().astype(int)
     ys = np.linspace(top, top + height - h, down).round().astype(int)
-    images, windows, empty = [], [], 0
+    images, windows = [], []
     for y in ys.tolist():
         for x in xs.tolist():
             window = (x, y, w, h)
@@ -171,11 +311,10 @@ def _look(ctx: ToolContext, source: Pixels, region: RegionMask, card: ModelCard,
             image, valid = source.read(window)
             valid = valid & region.mask(window)
             if valid.mean() < 0.5 and (across * down > 1 or not valid.any()):
-                empty += 1
                 continue
             if max(image.shape[:2]) > 1024:
                 image = resampled(image, 1024 / max(image.shape[:2]))
             images.append(image)
             windows.append(window)
     ctx.progress(50, 100, f"{len(images)} windows")
-    return images, windows, empty
+    return images, windows, possible

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from apps.core.evidence.observation import Frozen
 
-Task = Literal["detect", "obb", "segment", "classify"]
+Task = Literal["detect", "obb", "segment", "classify", "change"]
 Format = Literal["rsw", "ultralytics", "onnx", "torchscript"]
 
 
@@ -59,6 +59,10 @@ class ModelCard(Frozen):
     bands: tuple[str, ...] = ("red", "green", "blue")
     gsd_m: tuple[float, float] | None = Field(default=None, description="range of GSD in metres it was made for")
     sensors: str = Field(default="", max_length=300)
+    sensor_words: tuple[str, ...] = Field(default=(), description="parts of the names of sensors it was made for, lower case; "
+                                                                  "empty: any")
+    reflectance_range: tuple[float, float] | None = Field(
+        default=None, description="reflectance that its training pictures show as 0 and as 255; None: 8-bit pictures as given")
     places: str = Field(default="", max_length=500, description="where its training pictures lie")
     tile_px: int = Field(default=640, ge=32, le=4096)
     licence: str = Field(max_length=300)
