@@ -134,7 +134,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "rsure_web.security.csp_nonce",
                 "rsure_web.presentation.page",
             ],
-            "builtins": ["rsure_web.presentation"],
+            "builtins": ["rsure_web.presentation", "rsure_web.panels"],
         },
     },
 ]

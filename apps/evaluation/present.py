@@ -28,7 +28,7 @@ FAULT_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("judgement_ms_p50", "One judgement, median", "ms", ""),
     ("runs", "Runs", "number", ""),
 )
-SIDE, EDGE = 200, 28
+SIDE, EDGE = 200, 34
 
 
 def _text(value: Any, how: str) -> str:
@@ -107,10 +107,13 @@ def _heat(table: dict[str, Any], names: list[str], meanings: dict[str, Any] | No
 
 
 def reliability_diagram(bins: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Coordinates of the diagram: mean probability to the right, share that was right upwards; None without bins."""
+    """Coordinates of the diagram: mean probability to the right, share that was right upwards; None without bins.
+
+    ``low`` and ``high`` of a bin, where it has them, are drawn as its interval.
+    """
     if not bins:
         return None
-    most = max(b["n"] for b in bins)
+    most = max(b["n"] for b in bins) or 1
 
     def x_of(p: float) -> float:
         return round(EDGE + p * SIDE, 1)
@@ -118,28 +121,37 @@ def reliability_diagram(bins: list[dict[str, Any]]) -> dict[str, Any] | None:
     def y_of(p: float) -> float:
         return round(8 + (1 - p) * SIDE, 1)
 
+    points = []
+    for b in bins:
+        low, high = b.get("low"), b.get("high")
+        radius = round(2.5 + 5.5 * (b["n"] / most) ** 0.5, 1)
+        y = y_of(b["share_right"])
+        # the number stands over the dot, or under it where the plot ends
+        above = y - radius - 4
+        points.append(
+            {
+                "x": x_of(b["mean_p"]),
+                "y": y,
+                "r": radius,
+                "y_n": round(above if above > 12 else y + radius + 11, 1),
+                "y_low": None if low is None else y_of(low),
+                "y_high": None if high is None else y_of(high),
+                **{name: b[name] for name in ("from", "to", "mean_p", "share_right", "n")},
+                "low": low,
+                "high": high,
+            }
+        )
     return {
-        "width": SIDE + EDGE + 12,
-        "height": SIDE + EDGE + 8,
+        "width": SIDE + EDGE + 14,
+        "height": SIDE + EDGE + 14,
         "left": EDGE,
         "right": EDGE + SIDE,
         "top": 8,
         "bottom": 8 + SIDE,
         "ticks": [{"x": x_of(t), "y": y_of(t), "text": f"{t:g}"} for t in (0.0, 0.25, 0.5, 0.75, 1.0)],
-        "points": [
-            {
-                "x": x_of(b["mean_p"]),
-                "y": y_of(b["share_right"]),
-                "r": round(2.5 + 5.5 * (b["n"] / most) ** 0.5, 1),
-                "from": b["from"],
-                "to": b["to"],
-                "mean_p": b["mean_p"],
-                "share_right": b["share_right"],
-                "n": b["n"],
-            }
-            for b in bins
-        ],
-        "path": " ".join(f"{x_of(b['mean_p'])},{y_of(b['share_right'])}" for b in bins),
+        "points": points,
+        "path": " ".join(f"{p['x']},{p['y']}" for p in points),
+        "has_intervals": any(p["low"] is not None for p in points),
     }
 
 
@@ -160,7 +172,7 @@ def plain_tables(report: dict[str, Any]) -> dict[str, Any]:
     def look(name: str, held: dict[str, Any], depth: int) -> None:
         bins = _bins(held)
         if bins:
-            diagrams.append({"name": name, "diagram": reliability_diagram(bins)})
+            diagrams.append({"name": name, "bins": bins, "diagram": reliability_diagram(bins)})
         own = _scalars(held)
         if depth == 0:
             figures.extend(own)

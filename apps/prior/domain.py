@@ -32,6 +32,8 @@ INTERVAL = 0.90
 # 1/p never weighs more than this: one lucky draw must not decide a cell.
 MAX_WEIGHT = 25.0
 DRIFT_WINDOW, DRIFT_ALARM = 20, 0.01
+# Drift is not spoken of with fewer earlier and fewer recent outcomes than these.
+MIN_BEFORE, MIN_RECENT = 8, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,26 +275,83 @@ class Drift:
     def is_alarm(self) -> bool:
         return self.tail < DRIFT_ALARM
 
+    @property
+    def once_in(self) -> int:
+        """So unlikely a count comes once in so many windows, rounded; a million at most."""
+        return round(1 / max(self.tail, 1e-6))
+
+
+def _parts(outcomes: Sequence[Outcome], window: int) -> tuple[Sequence[Outcome], Sequence[Outcome]]:
+    """(earlier, recent): the last ``window``; of a short history its last third, five at least."""
+    cut = window if len(outcomes) >= window + MIN_BEFORE else max(MIN_RECENT, len(outcomes) // 3)
+    return outcomes[:-cut], outcomes[-cut:]
+
+
+def _chances(n: int, a: float, b: float) -> list[float]:
+    """Beta-binomial: how likely 0 … n successes are in n trials under Beta(a, b)."""
+    return [
+        math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + _log_beta(k + a, n - k + b) - _log_beta(a, b))
+        for k in range(n + 1)
+    ]
+
 
 def drift_of(table: Table, key: Key, window: int = DRIFT_WINDOW) -> Drift | None:
     """Drift of a cell: its last ``window`` outcomes under the beta-binomial of its earlier ones. None with fewer than eight
     outcomes before and five recent ones."""
-    mine = [o for o in table.outcomes if o.key(key[0]) == key]
-    recent, before = mine[-window:], mine[:-window]
-    if len(mine) < window + 8:
-        cut = max(5, len(mine) // 3)
-        recent, before = mine[-cut:], mine[:-cut]
-    if len(before) < 8 or len(recent) < 5:
+    before, recent = _parts([o for o in table.outcomes if o.key(key[0]) == key], window)
+    if len(before) < MIN_BEFORE or len(recent) < MIN_RECENT:
         return None
     past = tally(before)
     a, b = past.successes + 1, past.trials - past.successes + 1
     n, s = len(recent), sum(o.is_success for o in recent)
-    chances = [
-        math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + _log_beta(k + a, n - k + b) - _log_beta(a, b))
-        for k in range(n + 1)
-    ]
+    chances = _chances(n, a, b)
     tail = min(1.0, math.fsum(c for c in chances if c <= chances[s] * (1 + 1e-9)))
     return Drift(n, s, a / (a + b), tail)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackPoint:
+    """A cell after its ``place``-th outcome (from 1): the share right among its recent ones, and what was to be expected of so
+    many, with the interval in which nine of ten such shares lie (INTERVAL)."""
+
+    place: int
+    recent: int
+    share: float
+    expected: float
+    low: float
+    high: float
+
+
+def drift_track(outcomes: Sequence[Outcome], window: int = DRIFT_WINDOW, most: int = 120) -> list[TrackPoint]:
+    """How a cell moved, outcome by outcome, by the rule of ``drift_of``; the last ``most`` points. [] while it is too young."""
+    out = []
+    for place in range(max(MIN_BEFORE + MIN_RECENT, len(outcomes) - most + 1), len(outcomes) + 1):
+        before, recent = _parts(outcomes[:place], window)
+        if len(before) < MIN_BEFORE:
+            continue
+        past = tally(before)
+        a, b = past.successes + 1, past.trials - past.successes + 1
+        n = len(recent)
+        low, high = _middle(_chances(n, a, b))
+        out.append(TrackPoint(place, n, sum(o.is_success for o in recent) / n, a / (a + b), low / n, high / n))
+    return out
+
+
+def _middle(chances: Sequence[float]) -> tuple[int, int]:
+    """The counts between which the middle INTERVAL of a distribution over 0 … n lies, both ends included."""
+    tail, total, low, high = (1 - INTERVAL) / 2, 0.0, 0, len(chances) - 1
+    for k, chance in enumerate(chances):
+        if total + chance > tail:
+            low = k
+            break
+        total += chance
+    total = 0.0
+    for k in range(len(chances) - 1, -1, -1):
+        if total + chances[k] > tail:
+            high = k
+            break
+        total += chances[k]
+    return low, high
 
 
 # --- audit sampling ---------------------------------------------------------------------------------------------------------

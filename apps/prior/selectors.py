@@ -12,7 +12,7 @@ from django.db.models import Max, QuerySet
 from apps.core.digests import digest_json
 from apps.core.errors import NotFoundError
 from apps.core.evidence.decision import PriorView
-from apps.prior.domain import LEVELS, Cell, Drift, Key, Outcome, Table, build, drift_of
+from apps.prior.domain import LEVELS, Cell, Drift, Key, Outcome, Table, TrackPoint, build, cell_key, drift_of, drift_track
 from apps.prior.models import PriorEvent, PriorVersion
 
 _cache: OrderedDict[tuple[int, Any, str], Table] = OrderedDict()
@@ -156,6 +156,15 @@ def prior_cell(
     """One cell, also where it has no outcomes yet (its prior then)."""
     table = prior_current() if version is None else prior_rebuild(version)
     return _row(table.posterior(level, task_type, tool, coarse, fine), table)
+
+
+def prior_cell_track(
+    *, level: str, task_type: str = "", tool: str = "", coarse: str = "", fine: str = "", version: str | None = None
+) -> list[TrackPoint]:
+    """How the cell's recent outcomes lay to its earlier ones, outcome by outcome; [] while it has too few."""
+    table = prior_current() if version is None else prior_rebuild(version)
+    key = cell_key(level, task_type, tool, coarse, fine)
+    return drift_track([o for o in table.outcomes if o.key(level) == key])
 
 
 def prior_events_for_cell(

@@ -10,5 +10,7 @@ urlpatterns = [
     path("priors/use/", views.prior_version_use, name="prior_use"),
     path("priors/rollback/", views.prior_version_restore, name="prior_rollback"),
     path("priors/events/<uuid:event_id>/undo/", views.prior_event_undo, name="prior_event_undo"),
+    path("priors/verify/", views.prior_version_verify, name="prior_verify"),
+    path("priors/import/", views.prior_upload, name="prior_upload"),
     path("priors/export/", views.prior_download, name="prior_export"),
 ]

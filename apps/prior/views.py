@@ -17,6 +17,7 @@ from apps.accounts.selectors import can_anywhere, require_anywhere
 from apps.core.errors import UserError
 from apps.prior import selectors, services
 from apps.prior.models import PriorEvent
+from apps.prior.plots import track_plot
 
 LEVELS = ("tool", "coarse", "fine")
 # Fewer labelled outcomes than this lean on their parent more than on themselves, and are hatched.
@@ -24,6 +25,8 @@ FEW = 20
 # The colour ramp begins here: below it a configuration is no better than a coin, whatever the shade.
 RAMP_FROM = 0.45
 EVENTS_SHOWN = 25
+CHANGES_SHOWN = 40
+IMPORT_MAX_BYTES = 20_000_000
 
 
 def _step(r: float) -> int:
@@ -81,6 +84,7 @@ def _cell_context(key: dict[str, str], version: str | None) -> dict[str, Any]:
         "cell_name": key["fine"] or f"{key['tool']} {key['coarse']}".strip(),
         "finer": finer,
         "ladder": ladder,
+        "track": track_plot(selectors.prior_cell_track(**key, version=version)),
         "events": events[:EVENTS_SHOWN],
         "n_events": events.count(),
     }
@@ -98,21 +102,26 @@ def prior_page(request: HttpRequest) -> HttpResponse:
     rows = [row for row in selectors.prior_table(version=version, level=level) if row.task_type]
     whole = selectors.prior_cell(level="global", version=version)
     key = _chosen(request)
-    compare = request.GET.get("compare", "")
+    compare, against = request.GET.get("compare", ""), request.GET.get("against", "")
+    versions = list(selectors.prior_versions())
     context = {
         "level": level,
         "levels": LEVELS,
         "version": whole.version,
         "asked_version": version or "",
-        "versions": list(selectors.prior_versions()),
+        "versions": versions,
         "matrix": _matrix(rows) if level != "fine" else None,
         "rows": [_cell(row) for row in rows],
         "whole": whole,
-        "n_drift": sum(1 for row in rows if row.drift is not None and row.drift.is_alarm),
+        "drifting": [_cell(row) for row in rows if row.drift is not None and row.drift.is_alarm],
         "newest": PriorEvent.objects.select_related("compensates").order_by("-seq")[:12],
         "may_manage": can_anywhere(user, "prior_manage"),
-        "changes": selectors.prior_compare(compare, version)[:40] if compare else None,
+        "changes": selectors.prior_compare(compare, against or version) if compare else None,
+        "changes_shown": CHANGES_SHOWN,
         "compare": compare,
+        "against": against,
+        "head": selectors.prior_head(),
+        "in_use": next((v for v in versions if v.in_use), None),
         "few": FEW,
     }
     if key:
@@ -175,6 +184,50 @@ def prior_event_undo(request: HttpRequest, event_id: UUID) -> HttpResponse:
         )
     services.prior_undo(event_id=event_id, author=user.get_username(), reason="undone on the page of the prior")
     messages.success(request, "Undone by a compensating event.")
+    return redirect("prior_table")
+
+
+@login_required
+@require_POST
+def prior_version_verify(request: HttpRequest) -> HttpResponse:
+    """Builds a version again from the log alone and compares the digest that was kept when it was frozen."""
+    _manager(request)
+    name = request.POST.get("name", "")
+    if services.prior_verify_version(name=name):
+        messages.success(request, f"{name} was built again from the log: the same digest, bit for bit.")
+    else:
+        messages.error(request, f"{name} was built again from the log, and its digest differs from the kept one.")
+    return redirect("prior_table")
+
+
+@login_required
+@require_POST
+def prior_upload(request: HttpRequest) -> HttpResponse:
+    """Labelled outcomes from a file of JSON Lines; all or none, and what was imported before is skipped."""
+    user = _manager(request)
+    file = request.FILES.get("file")
+    if file is None or (file.size or 0) > IMPORT_MAX_BYTES:
+        raise UserError(
+            "BAD_ARGUMENT",
+            "There is no file to import." if file is None else "The file is too large.",
+            f"Up to {IMPORT_MAX_BYTES // 1_000_000} MB of JSON Lines are read here.",
+            "Choose a file that Export or another installation wrote; larger ones: ./rsure prior import FILE.",
+        )
+    lines = []
+    for at, line in enumerate(file.read().decode("utf-8", "replace").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise UserError("BAD_ARGUMENT", f"Line {at} is no JSON object.", "Nothing was imported.", "Correct the line.")
+        lines.append(found)
+    new = services.prior_import(
+        outcomes=lines, author=user.get_username(), reason=request.POST.get("reason", "").strip(), batch=file.name or "upload"
+    )
+    messages.success(request, f"{new} of {len(lines)} outcomes were new and are imported.")
     return redirect("prior_table")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.selectors import projects_for_user
+from apps.review import reliability
 from apps.review.domain import agreement, value_of_information
 from apps.review.models import Claim, VerdictRecord
 from apps.runs.models import ObservationRow
@@ -104,12 +105,62 @@ def verdicts_of(observation_id: str) -> list[VerdictRecord]:
     return list(VerdictRecord.objects.filter(observation_id=observation_id).select_related("author").order_by("given_at"))
 
 
-def reviewers_agreement(user: User) -> dict[str, float | int | None]:
+def reviewers_agreement(user: User) -> dict[str, Any]:
     """Agreement of the first verdicts of different reviewers on the same observation, over the user's projects."""
+    return agreement(_first_pairs(VerdictRecord.objects.filter(observation__run__project__in=projects_for_user(user))))
+
+
+def _first_pairs(records: QuerySet[VerdictRecord]) -> list[tuple[str, str]]:
+    """(first reviewer's verdict, second reviewer's) of each observation that two people judged right or wrong, in order."""
     firsts: dict[str, dict[Any, str]] = {}
-    for v in VerdictRecord.objects.filter(
-        observation__run__project__in=projects_for_user(user), undone_at__isnull=True, value__in=["accept", "reject"]
-    ).order_by("given_at"):
+    for v in records.filter(undone_at__isnull=True, value__in=["accept", "reject"]).order_by("given_at"):
         firsts.setdefault(v.observation_id, {}).setdefault(v.author_id, v.value)
-    pairs = [(vs[0], vs[1]) for vs in (list(d.values()) for d in firsts.values()) if len(vs) > 1]
-    return agreement(pairs)
+    return [(vs[0], vs[1]) for vs in (list(d.values()) for d in firsts.values()) if len(vs) > 1]
+
+
+def _judged(record: VerdictRecord) -> reliability.Judged:
+    row = record.observation
+    return reliability.Judged(
+        row.p_correct, row.decision, record.value == "accept", record.shown_probability, is_blind=record.is_blind
+    )
+
+
+def verifier_figures() -> dict[str, Any]:
+    """What people's verdicts say of the verifier, over all projects: counts and shares, no observation by name.
+
+    One verdict an observation: the one that stands, which is the adjudicated one where reviewers disagreed.
+    """
+    standing = VerdictRecord.objects.filter(undone_at__isnull=True, replaced_by__isnull=True).select_related("observation")
+    labelled = list(standing.filter(value__in=["accept", "reject"]).exclude(observation__decision=""))
+    judged = [_judged(record) for record in labelled]
+    rows = ObservationRow.objects.filter(decision="accept")
+    pairs = _first_pairs(VerdictRecord.objects.all())
+    return {
+        "n": len(judged),
+        "n_unsure": standing.filter(value="unsure").count(),
+        "n_blind": sum(j.is_blind for j in judged),
+        "n_by_rule": sum(j.p is None for j in judged),
+        "reliability": reliability.reliability(judged),
+        "confusion": reliability.confusion(judged),
+        "thresholds": reliability.at_thresholds(judged),
+        "overrides": reliability.overrides(judged),
+        "audit": reliability.audit(
+            accepted=rows.count(),
+            drawn=rows.filter(is_audit=True).count(),
+            judged=[_judged(r) for r in labelled if r.observation.is_audit and r.observation.decision == "accept"],
+        ),
+        "agreement": agreement(pairs)
+        | {"cells": [[pairs.count((a, b)) for b in ("accept", "reject")] for a in ("accept", "reject")]},
+        "by_tool": _by_tool(labelled),
+    }
+
+
+def _by_tool(labelled: list[VerdictRecord]) -> list[dict[str, Any]]:
+    """Calibration and overrides of each tool that has labels, most labels first."""
+    groups: dict[str, list[reliability.Judged]] = {}
+    for record in labelled:
+        groups.setdefault(record.observation.tool, []).append(_judged(record))
+    return [
+        {"name": name, **reliability.overrides(judged), "labels": len(judged), "reliability": reliability.reliability(judged)}
+        for name, judged in sorted(groups.items(), key=lambda kv: -len(kv[1]))
+    ]

@@ -14,9 +14,11 @@ from apps.prior.domain import (
     build,
     cell_key,
     drift_of,
+    drift_track,
     fit_concentration,
     tally,
 )
+from apps.prior.plots import track_plot
 
 
 def outcomes(task: str, fine: str, successes: int, failures: int, **more: object) -> list[Outcome]:
@@ -129,3 +131,27 @@ def test_audit_weight_is_bounded() -> None:
     assert audit_weight(1e-6) == 25
     with pytest.raises(ValueError, match="probability"):
         audit_weight(0)
+
+
+def test_the_track_of_a_cell_ends_where_the_alarm_is() -> None:
+    held = outcomes("t", "count/a", 40, 2) + [Outcome("t", "measure", "count", "count/a", i < 8) for i in range(20)]
+    track = drift_track(held)
+    last, alarm = track[-1], drift_of(build(held, "v"), cell_key("fine", "t", "measure", "count", "count/a"))
+    assert alarm is not None
+    assert (last.place, last.recent, last.share, last.expected) == (62, 20, alarm.successes / 20, alarm.expected_rate)
+    assert not last.low <= last.share <= last.high
+    assert track[0].place == 13
+    assert track[0].low <= track[0].share <= track[0].high
+    assert drift_track(held[:12]) == []
+    assert len(drift_track(held, most=5)) == 5
+
+
+def test_the_plot_of_a_track_marks_what_lies_outside() -> None:
+    held = outcomes("t", "count/a", 40, 2) + [Outcome("t", "measure", "count", "count/a", i < 8) for i in range(20)]
+    plot = track_plot(drift_track(held))
+    assert plot is not None
+    assert [r["place"] for r in plot["outside"]][-1] == 62
+    assert plot["rows"][0]["x"] == plot["left"]
+    assert plot["rows"][-1]["x"] == plot["right"]
+    assert len(plot["band"].split()) == 2 * len(plot["rows"])
+    assert track_plot([]) is None
