@@ -197,7 +197,7 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _text(parts[0])
         case _:
             raise _NoAnswerError(f"The plan asks for an answer of the unknown kind {kind!r}.")
-    note = _method_note(state, recipe, parts)
+    note = _method_note(state, recipe, parts) + _quality_note(parts)
     text = f"{finding.text.rstrip('.')}{note}."
     claims = finding.claims or (_claim(state, text, parts),)
     return _Finding(text, finding.value, finding.unit, finding.interval, claims, finding.warnings)
@@ -536,6 +536,16 @@ def _method_note(state: RunState, recipe: AnswerRecipe, parts: list[Observation]
         if note:
             notes.append(note)
     return f"; {'; '.join(_unique(notes))}" if notes else ""
+
+
+def _quality_note(parts: list[Observation]) -> str:
+    """What share of the pixels the quality bands took out, of all observations together; '' where none was used."""
+    found = [q for o in parts if isinstance(q := o.evidence.intermediate.get("quality_masked"), dict)]
+    n, of = (sum(int(x) for q in found if isinstance(x := q.get(k), int)) for k in ("n_px", "of_px"))
+    if not of:
+        return ""
+    named = _unique(str(x) for o in parts for x in _list(o.evidence.validity.get("quality_mask")))
+    return f"; {n:,} of {of:,} pixels ({number_text(100 * n / of, '%')}) were left out as {' and '.join(named)}"
 
 
 def _method(o: Observation) -> str:

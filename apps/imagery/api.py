@@ -23,11 +23,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.accounts.models import Project
 from apps.accounts.selectors import access_project_by_id
 from apps.core.errors import UserError
 from apps.imagery import presentation, services
-from apps.imagery.models import Scene, Upload
-from apps.imagery.selectors import scene_get_for_user, scene_list_for_user, upload_get_for_user
+from apps.imagery.models import Scene, Upload, VectorLayer
+from apps.imagery.selectors import (
+    scene_get_for_user,
+    scene_list_for_user,
+    upload_get_for_user,
+    vector_get_for_user,
+    vector_list_for_user,
+)
+from apps.imagery.vector_layers import vector_add_now, vector_delete
 from apps.imagery.vectors import MAX_FILE_BYTES
 
 TUS_VERSION = "1.0.0"
@@ -92,16 +100,38 @@ class SceneMap(APIView):
         return Response(presentation.map_layer(scene))
 
 
+class VectorOut(serializers.ModelSerializer[VectorLayer]):
+    """``info.artifact`` names the features to measure (extent) and to vector.zones."""
+
+    class Meta:
+        model = VectorLayer
+        fields = ("id", "project", "name", "status", "crs_source", "layer", "info", "error", "created_at")
+
+
+def _refuse_for_sample(project: Project, user: Any) -> None:
+    if project.is_sample and not user.is_staff:
+        raise UserError("FORBIDDEN", "The sample takes no other imagery.", "Everybody uses it.",
+                        "Start a project of your own.", status=403)  # fmt: skip
+
+
 class VectorList(APIView):
-    """Keeps a vector file (GeoJSON, GPKG, zipped Shapefile, KML, CSV with coordinates) in a project: form fields ``project``,
-    ``file`` and, where the file does not tell, ``crs`` and ``layer``. What is answered as ``vector`` names it to measure (extent)
-    and to vector.zones."""
+    """The vector files that the user may see, newest first (``?project=`` narrows). POST keeps one (GeoJSON, GPKG, zipped
+    Shapefile, KML, CSV with coordinates) in a project: form fields ``project``, ``file`` and, where the file does not tell,
+    ``crs`` and ``layer``. What is answered as ``vector`` names it to measure (extent) and to vector.zones."""
 
     parser_classes = [MultiPartParser]
+
+    @extend_schema(parameters=[OpenApiParameter("project", OpenApiTypes.UUID)], responses=VectorOut(many=True))
+    def get(self, request: Request) -> Response:
+        vectors = vector_list_for_user(request.user)
+        if request.query_params.get("project"):
+            vectors = vectors.filter(project=access_project_by_id(request.user, request.query_params["project"]))
+        return Response(VectorOut(vectors[:500], many=True).data)
 
     @extend_schema(request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
     def post(self, request: Request) -> Response:
         project = access_project_by_id(request.user, str(request.data.get("project", "")), "ingest")
+        _refuse_for_sample(project, request.user)
         sent = request.FILES.get("file")
         if sent is None:
             raise UserError("BAD_ARGUMENT", "No file was sent.", "The form has no field “file”.", "Send the file as “file”.")
@@ -112,11 +142,27 @@ class VectorList(APIView):
             for chunk in sent.chunks():
                 held.write(chunk)
             held.flush()
-            digest, found = services.vector_keep(
-                project=project, path=Path(held.name), name=str(sent.name), crs=str(request.data.get("crs") or "") or None,
-                layer=str(request.data.get("layer") or ""))  # fmt: skip
-        told = found.model_dump(mode="json", exclude={"features"})
-        return Response({"vector": digest, "n": len(found.features), **told}, status=201)
+            kept = vector_add_now(
+                project=project, path=Path(held.name), name=services.clean_name(str(sent.name)), user=request.user,
+                crs=str(request.data.get("crs") or ""), layer=str(request.data.get("layer") or ""))  # fmt: skip
+        info = kept.vector_info
+        told = info.model_dump(mode="json") | {"crs_source": kept.crs_source, "layer": kept.layer}
+        return Response({"id": str(kept.pk), "vector": info.artifact, **told}, status=201)
+
+
+class VectorDetail(APIView):
+    """One vector file: what it holds; DELETE takes it out of the project."""
+
+    @extend_schema(responses=VectorOut)
+    def get(self, request: Request, vector_id: str) -> Response:
+        return Response(VectorOut(vector_get_for_user(request.user, vector_id)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, vector_id: str) -> Response:
+        vector = vector_get_for_user(request.user, vector_id, "ingest")
+        _refuse_for_sample(vector.project, request.user)
+        vector_delete(vector=vector)
+        return Response(status=204)
 
 
 class _AnyType(BaseContentNegotiation):
@@ -165,7 +211,8 @@ class _Tus(APIView):
 
 def _place(upload: Upload) -> dict[str, str]:
     headers = {"Upload-Offset": str(upload.offset_bytes), "Upload-Length": str(upload.size_bytes)}
-    return headers | ({"X-Scene": str(upload.scene_id)} if upload.scene_id else {})
+    made = {"X-Scene": upload.scene_id, "X-Vector": upload.vector_id}
+    return headers | {name: str(key) for name, key in made.items() if key}
 
 
 class UploadList(_Tus):
@@ -183,9 +230,7 @@ class UploadList(_Tus):
     def post(self, request: Request) -> Response:
         told = _metadata(request.headers.get("Upload-Metadata", ""))
         project = access_project_by_id(request.user, told.get("project", ""), "ingest")
-        if project.is_sample and not request.user.is_staff:
-            raise UserError("FORBIDDEN", "The sample takes no other imagery.", "Everybody uses it.",
-                            "Start a project of your own.", status=403)  # fmt: skip
+        _refuse_for_sample(project, request.user)
         upload = services.upload_start(
             user=request.user, project=project, name=told.get("filename", ""), sha256=told.get("sha256", ""),
             fingerprint=told.get("fingerprint", ""), size_bytes=_whole(request.headers.get("Upload-Length"), "Upload-Length"),

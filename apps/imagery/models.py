@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from apps.core.errors import FaultError
 from apps.core.geo.scene import SceneInfo
+from apps.core.geo.vector import VectorInfo
 from apps.core.ids import uuid7
 
 
@@ -88,6 +89,53 @@ class Scene(models.Model):
         return sum(f["light"] == "ok" for f in self.findings)
 
 
+class VectorLayer(models.Model):
+    """One vector file of a project. ``info`` says what it holds; its features lie in the artifact that ``info`` names. A person
+    may have said the CRS or the layer where the file does not tell."""
+
+    READING, READY, FAILED = "reading", "ready", "failed"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="vector_layers")
+    name = models.CharField(max_length=255)
+    status = models.CharField(max_length=16, choices=[(s, s) for s in (READING, READY, FAILED)], default=READING)
+    original = models.ForeignKey("artifacts.Artifact", on_delete=models.PROTECT, null=True, related_name="+")
+    crs_said = models.TextField(blank=True, help_text="CRS as a person said it, for files that do not tell")
+    layer_said = models.CharField(max_length=255, blank=True, help_text="Layer of a file that holds several")
+    crs_source = models.CharField(max_length=16, blank=True)
+    layer = models.CharField(max_length=255, blank=True)
+    info = models.JSONField(null=True, blank=True)
+    error = models.JSONField(null=True, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    project_id: UUID
+    original_id: str | None
+    created_by_id: int | None
+
+    class Meta:
+        ordering = ("-created_at",)
+        indexes = (models.Index(fields=["project", "-created_at"], name="vector_by_project"),)
+        constraints = (
+            models.CheckConstraint(condition=~Q(status="ready") | Q(info__isnull=False), name="vector_ready_has_info"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether questions can use it."""
+        return self.status == self.READY
+
+    @property
+    def vector_info(self) -> VectorInfo:
+        """The VectorInfo. FaultError for a file that is not ready."""
+        if self.info is None:
+            raise FaultError(f"vector layer {self.pk} has no info: it is {self.status}")
+        return VectorInfo.model_validate(self.info)
+
+
 class Upload(models.Model):
     """A file on its way in. Its bytes lie alone in a folder of their own, under a name that the server
     made."""
@@ -104,10 +152,12 @@ class Upload(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     scene = models.OneToOneField(Scene, on_delete=models.SET_NULL, null=True, blank=True, related_name="upload")
+    vector = models.OneToOneField(VectorLayer, on_delete=models.SET_NULL, null=True, blank=True, related_name="upload")
 
     project_id: UUID
     created_by_id: int
     scene_id: UUID | None
+    vector_id: UUID | None
 
     class Meta:
         ordering = ("-created_at",)

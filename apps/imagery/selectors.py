@@ -16,7 +16,8 @@ from apps.accounts.selectors import Person, access_project_by_id, can, projects_
 from apps.artifacts.blobs import blob_path
 from apps.core.errors import NotFoundError, UserError
 from apps.core.geo.scene import SceneInfo
-from apps.imagery.models import Scene, Upload
+from apps.core.geo.vector import VectorInfo
+from apps.imagery.models import Scene, Upload, VectorLayer
 
 
 def scene_get_for_user(user: Person, scene_id: UUID | str, action: str = "view") -> Scene:
@@ -63,6 +64,55 @@ def scenes_for_ask(user: Person, project: Project, scene_ids: Sequence[str]) -> 
             )
     dated = sorted((s for s in scenes if s.acquired_at), key=lambda s: s.acquired_at)  # type: ignore[arg-type,return-value]
     return dated + [s for s in scenes if not s.acquired_at]
+
+
+# Vector files that one question may use.
+MAX_VECTORS = 50
+
+
+def vector_get_for_user(user: Person, vector_id: UUID | str, action: str = "view") -> VectorLayer:
+    """The vector file, if the user may do ``action`` in its project; refused as scenes are."""
+    try:
+        vector = VectorLayer.objects.select_related("project").get(pk=vector_id)
+    except (VectorLayer.DoesNotExist, ValidationError, ValueError, TypeError) as error:
+        raise NotFoundError("vector layer") from error
+    try:
+        access_project_by_id(user, vector.project_id, action)
+    except NotFoundError as error:
+        raise NotFoundError("vector layer") from error
+    return vector
+
+
+def vector_list_for_project(project: Project) -> QuerySet[VectorLayer]:
+    """Newest first; the caller has checked that the person may see the project."""
+    return VectorLayer.objects.filter(project=project).select_related("project")
+
+
+def vector_list_for_user(user: Person) -> QuerySet[VectorLayer]:
+    """All vector files that the user may see, newest first."""
+    return VectorLayer.objects.filter(project__in=projects_for_user(user)).select_related("project")
+
+
+def vectors_for_ask(user: Person, project: Project, vector_ids: Sequence[str] | None) -> list[VectorInfo]:
+    """The chosen vector files for a question; None: the newest of the project that are ready.
+
+    NotFoundError where one is absent or of another project; UserError BAD_ARGUMENT where one is not ready, or for too many.
+    """
+    if vector_ids is None:
+        ready = vector_list_for_project(project).filter(status=VectorLayer.READY)[:MAX_VECTORS]
+        return [v.vector_info for v in ready]
+    chosen = [vector_get_for_user(user, v) for v in dict.fromkeys(vector_ids)]
+    if any(v.project_id != project.pk for v in chosen):
+        raise NotFoundError("vector layer")
+    waiting = next((v for v in chosen if not v.is_ready), None)
+    if waiting is not None:
+        raise UserError(
+            "BAD_ARGUMENT", f"“{waiting.name}” cannot be asked about yet.", f"It is {waiting.status}.",
+            "Wait for it, or leave it out.",
+        )  # fmt: skip
+    if len(chosen) > MAX_VECTORS:
+        raise UserError("BAD_ARGUMENT", "Too many vector files.", f"{MAX_VECTORS} are the limit.", "Choose those that are meant.")
+    return [v.vector_info for v in chosen]
 
 
 def scene_paths(scene_ids: Sequence[str]) -> dict[str, Path]:

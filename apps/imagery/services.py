@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from apps.accounts.models import Project
 from apps.artifacts.blobs import blob_path, told_when_full
-from apps.artifacts.services import ProjectBlobs, artifact_link, artifact_put
+from apps.artifacts.services import artifact_link, artifact_put
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import RasterCounts, RasterFacts, RasterStatistics
@@ -33,11 +33,11 @@ from apps.imagery.footprints import footprint
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest import ingest_file
 from apps.imagery.inspect import Finding, finish, inspect
-from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.models import Region, Scene, Upload
 from apps.imagery.readers import open_scene
 from apps.imagery.statistics import scene_statistics
-from apps.imagery.vectors import VectorFile, vector_read
+from apps.imagery.vector_layers import vector_create
+from apps.imagery.vectors import MAX_FILE_BYTES, is_vector_name
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def upload_start(
     UserError: BAD_ARGUMENT for a name or size that cannot be, TOO_LARGE, OVER_QUOTA.
     """
     name = clean_name(name)
-    limit = settings.UPLOAD_MAX_BYTES
+    limit = min(MAX_FILE_BYTES, settings.UPLOAD_MAX_BYTES) if is_vector_name(name) else settings.UPLOAD_MAX_BYTES
     if size_bytes < 1:
         raise UserError("BAD_ARGUMENT", f"“{name}” is empty.", "It holds 0 bytes.", "Choose another file.")
     if size_bytes > limit:
@@ -78,7 +78,7 @@ def upload_start(
     for stale in pending.filter(updated_at__lt=timezone.now() - UPLOAD_STALE):
         upload_cancel(upload=stale)
     held = pending.aggregate(bytes=Sum("size_bytes"))["bytes"] or 0
-    if pending.count() >= MAX_OPEN_UPLOADS or held + size_bytes > 2 * limit:
+    if pending.count() >= MAX_OPEN_UPLOADS or held + size_bytes > 2 * settings.UPLOAD_MAX_BYTES:
         raise UserError(
             "OVER_QUOTA", "Too much is being uploaded at once.",
             f"{pending.count()} uploads with {held:,} bytes are not finished.", "Finish or cancel some of them first.",
@@ -159,13 +159,18 @@ def upload_finish(*, upload: Upload) -> Upload:
         artifact = artifact_put(data=held.path, project_id=held.project_id, name=held.name[:200])
         is_intact = not held.sha256 or held.sha256 == artifact.digest
         if is_intact:
-            scene = Scene.objects.create(
-                project_id=held.project_id, name=held.name, original=artifact, created_by_id=held.created_by_id
-            )
-            held.scene, held.finished_at = scene, timezone.now()
-            folder, key = held.folder, str(scene.pk)
+            if is_vector_name(held.name):
+                held.vector = vector_create(
+                    project_id=held.project_id, original_digest=artifact.digest, name=held.name, user_id=held.created_by_id
+                )
+            else:
+                scene = Scene.objects.create(
+                    project_id=held.project_id, name=held.name, original=artifact, created_by_id=held.created_by_id
+                )
+                held.scene, key = scene, str(scene.pk)
+                transaction.on_commit(lambda: _enqueue(key))
+            held.finished_at, folder = timezone.now(), held.folder
             transaction.on_commit(lambda: shutil.rmtree(folder, ignore_errors=True))
-            transaction.on_commit(lambda: _enqueue(key))
         else:
             held.offset_bytes = 0
         held.save()
@@ -566,20 +571,3 @@ def region_save(*, project: Project, user: Any, name: str, geometry: dict[str, A
             "CONFLICT", f"There is a region “{name}” already.", "Names are used once a project.", "Choose another.", status=409
         )
     return Region.objects.create(project=project, name=name, geometry=shape, created_by=user)
-
-
-# --- vector files
-
-
-def vector_keep(
-    *, project: Project, path: Path, name: str, crs: str | None = None, layer: str = ""
-) -> tuple[str, VectorFile]:
-    """(digest, what the file holds) of a vector file, kept as GeoJSON in its own CRS for measure and execute.
-
-    UserError NEEDS_CRS, UNSAFE_FILE, UNREADABLE, TOO_LARGE, BAD_ARGUMENT, as ``vector_read`` tells.
-    """
-    found = vector_read(path, clean_name(name), crs=crs, layer=layer)
-    store = ArtifactLayerStore(ProjectBlobs(project.pk))
-    kind = "points" if set(found.kinds) <= {"Point", "MultiPoint"} else "polygons"
-    ref = store.put_features(found.features, kind=kind, crs=found.crs, label=found.name[:120])
-    return ref.artifact, found

@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from apps.imagery import api, views
+from apps.imagery import api, vector_views, views
 
 
 class PictureKind:
@@ -25,6 +25,11 @@ urlpatterns = [
     path("imagery/", views.scene_list, name="scene_list"),
     path("imagery/table/<uuid:project_id>/", views.scene_table, name="scene_table"),
     path("imagery/stack/<uuid:project_id>/", views.scene_stacked, name="scene_stack"),
+    path("imagery/vectors/table/<uuid:project_id>/", vector_views.vector_table, name="vector_table"),
+    path("imagery/vectors/<uuid:vector_id>/", vector_views.vector_page, name="vector"),
+    path("imagery/vectors/<uuid:vector_id>/features.json", vector_views.vector_outlines, name="vector_outlines"),
+    path("imagery/vectors/<uuid:vector_id>/again/", vector_views.vector_read_again, name="vector_again"),
+    path("imagery/vectors/<uuid:vector_id>/remove/", vector_views.vector_remove, name="vector_remove"),
     path("imagery/<uuid:scene_id>/", views.scene_page, name="scene"),
     path("imagery/<uuid:scene_id>/change/", views.scene_change, name="scene_change"),
     path("imagery/<uuid:scene_id>/confirm/", views.scene_confirmed, name="scene_confirm"),
@@ -47,6 +52,7 @@ urlpatterns = [
     path("api/v1/scenes/<uuid:scene_id>/", api.SceneDetail.as_view(), name="api_scene"),
     path("api/v1/scenes/<uuid:scene_id>/map/", api.SceneMap.as_view(), name="api_scene_map"),
     path("api/v1/vectors/", api.VectorList.as_view(), name="api_vectors"),
+    path("api/v1/vectors/<uuid:vector_id>/", api.VectorDetail.as_view(), name="api_vector"),
     path("api/v1/uploads/", api.UploadList.as_view(), name="api_uploads"),
     path("api/v1/uploads/<uuid:upload_id>/", api.UploadDetail.as_view(), name="api_upload"),
 ]

@@ -34,7 +34,18 @@ MAX_FEATURES = 100_000
 MAX_VERTICES = 2_000_000
 MAX_FIELDS = 40
 MAX_TEXT = 200
+# Names of features are held with the file's description up to so many.
+MAX_NAMES = 1000
 _RESULT_BYTES = 400 * 2**20
+# By the end of its name a file is taken for a vector file; the bytes decide then whether it is one.
+SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".kml", ".csv", ".tsv", ".shp", ".shx", ".dbf", ".kmz", ".gml", ".gpx")
+# What to do with files that are part of a format, or none that is read.
+_INSTEAD = {
+    ".shp": "A Shapefile is several files: zip the .shp with its .shx, .dbf and .prj, and upload the zip.",
+    ".kmz": "Unzip it and upload the .kml inside.",
+    ".gml": "Export it as GeoJSON or GPKG.",
+    ".gpx": "Export it as GeoJSON or GPKG.",
+}
 _SHAPE_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 _LON = ("longitude", "lon", "lng", "long")
 _LAT = ("latitude", "lat")
@@ -62,11 +73,54 @@ class VectorFile(BaseModel):
     bounds: tuple[float, float, float, float]
     warnings: tuple[str, ...] = ()
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the attributes, in the order of the first feature that has them."""
+        return tuple(dict.fromkeys(str(k) for f in self.features for k in (f.get("properties") or {})))[:MAX_FIELDS]
+
+    def naming(self) -> tuple[str, tuple[str, ...]]:
+        """(attribute that names every feature once, its values as text); ('', ()) where none does, or of more than MAX_NAMES."""
+        if len(self.features) > MAX_NAMES:
+            return "", ()
+        words = ("name", "namn", "nom", "nombre", "title", "label", "code", "id")
+        order = sorted(
+            (field for field in self.fields if any(w in field.lower() for w in words)),
+            key=lambda f: (next(i for i, w in enumerate(words) if w in f.lower()), len(f)),
+        )
+        for field in order:
+            values = [(f.get("properties") or {}).get(field) for f in self.features]
+            texts = tuple(str(v).strip()[:120] if isinstance(v, (str, int)) and not isinstance(v, bool) else "" for v in values)
+            if all(texts) and len({t.casefold() for t in texts}) == len(texts):
+                return field, texts
+        return "", ()
+
+    def lonlat_bounds(self) -> tuple[float, float, float, float]:
+        """West, south, east, north in degrees. UserError NEEDS_CRS where the coordinates have no place in their CRS."""
+        from apps.core.geo.grid import transformer
+
+        west, south, east, north = self.bounds
+        if self.crs != "EPSG:4326":
+            west, south, east, north = transformer(self.crs, "EPSG:4326").transform_bounds(west, south, east, north)
+        if not all(math.isfinite(v) for v in (west, south, east, north)):
+            raise _refuse(
+                "NEEDS_CRS",
+                f"The CRS of “{self.name}” does not fit.",
+                "Its coordinates have no place on the globe in that CRS.",
+                "Say its true CRS, like EPSG:32630.",
+                400,
+            )
+        return west, south, east, north
+
 
 @dataclass(frozen=True, slots=True)
 class _Sniffed:
     kind: Kind
     suffix: str
+
+
+def is_vector_name(name: str) -> bool:
+    """Whether a file of this name is taken for a vector file, rather than for a raster."""
+    return name.lower().endswith(SUFFIXES)
 
 
 def _refuse(code: str, what: str, why: str, fix: str, status: int = 415) -> UserError:
@@ -104,7 +158,10 @@ def sniff_vector(path: Path, name: str) -> Kind:
         "UNSAFE_FILE",
         f"“{name}” was refused.",
         "Its bytes and its extension are not those of one vector format known here.",
-        "Use GeoJSON, GPKG, a zipped Shapefile, KML or CSV with coordinates.",
+        _INSTEAD.get(
+            ".shp" if suffix in (".shx", ".dbf") else suffix,
+            "Use GeoJSON, GPKG, a zipped Shapefile, KML or CSV with coordinates.",
+        ),
     )
 
 

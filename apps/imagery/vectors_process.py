@@ -172,6 +172,8 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
     from apps.imagery.vectors import MAX_VERTICES
 
     kept, kinds, boxes, n_vertices = [], Counter[str](), [], 0
+    known = CRS.from_user_input(crs)
+    is_degrees = bool(known.is_geographic)
     for f in features:
         if f["geometry"] is None:
             continue
@@ -186,8 +188,15 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
                 "Simplify it, or cut it to the area in question.",
                 status=413,
             )
-        if geometry.is_empty or not all(math.isfinite(v) for v in geometry.bounds):
+        if geometry.is_empty:
+            f["geometry"] = None
             continue
+        if not all(math.isfinite(float(v)) for v in xy.ravel()):
+            f["_not_finite"] = True
+            continue
+        if is_degrees and _wraps(xy, geometry):
+            f["_wrapped"] = True
+            geometry = _cut_at_meridian(geometry)
         if not geometry.is_valid:
             f["_mended"] = True
             geometry = shapely.make_valid(geometry)
@@ -195,10 +204,24 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
         boxes.append(geometry.bounds)
         kept.append({"type": "Feature", "geometry": json.loads(shapely.to_geojson(geometry)), "properties": f["properties"]})
     if not kept:
-        raise UserError("UNREADABLE", f"“{name}” holds no geometry.", "Every feature is empty.", "Export it again.")
+        raise UserError(
+            "UNREADABLE",
+            f"“{name}” holds no geometry.",
+            "It has no feature." if not features else "Every feature is empty or has coordinates that are no numbers.",
+            "Export it again.",
+        )
     bounds = (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
     is_on_globe = -361 <= bounds[0] <= bounds[2] <= 361 and -90.5 <= bounds[1] <= bounds[3] <= 90.5
-    if CRS.from_user_input(crs).is_geographic and not is_on_globe:
+    looks_like_degrees = -180 <= bounds[0] <= bounds[2] <= 180 and -90 <= bounds[1] <= bounds[3] <= 90
+    if not is_degrees and looks_like_degrees and not _is_used_there(known, bounds):
+        raise UserError(
+            "NEEDS_CRS",
+            f"The CRS of “{name}” does not fit.",
+            f"It says metres ({known.name}), but its coordinates reach from {bounds[0]:g}, {bounds[1]:g} to {bounds[2]:g}, "
+            f"{bounds[3]:g}, like degrees.",
+            "Export it with its true CRS, or say EPSG:4326.",
+        )
+    if is_degrees and not is_on_globe:
         raise UserError(
             "NEEDS_CRS",
             f"The CRS of “{name}” does not fit.",
@@ -208,12 +231,59 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
     return {"features": kept, "kinds": dict(kinds), "bounds": bounds}
 
 
+def _wraps(xy: Any, geometry: Any) -> bool:
+    """Whether an edge goes from one side of the 180° meridian to the other, away from the poles."""
+    import numpy as np
+    import shapely
+
+    for part in shapely.get_parts(geometry):
+        for ring in [part.exterior, *part.interiors] if part.geom_type == "Polygon" else [part]:
+            at = shapely.get_coordinates(ring)
+            far = np.abs(np.diff(at[:, 0])) > 180
+            if (far & (np.abs(at[:-1, 1]) < 89.9)).any():
+                return True
+    return False
+
+
+def _cut_at_meridian(geometry: Any) -> Any:
+    """The geometry with longitudes made continuous, cut at 180° and brought back."""
+    import numpy as np
+    import shapely
+    from shapely.affinity import translate
+
+    def east(p: Any) -> Any:
+        return np.column_stack([np.where(p[:, 0] < 0, p[:, 0] + 360, p[:, 0]), p[:, 1]])
+
+    whole = shapely.make_valid(shapely.transform(geometry, east))
+    here = whole.intersection(shapely.box(0, -90, 180, 90))
+    there = translate(whole.intersection(shapely.box(180, -90, 360, 90)), xoff=-360)
+    parts = [p for g in (here, there) for p in shapely.get_parts(g) if p.geom_type.removeprefix("Multi") in geometry.geom_type]
+    return shapely.union_all(parts)
+
+
+def _is_used_there(crs: Any, bounds: tuple[float, float, float, float]) -> bool:
+    """Whether a projected CRS is made for the place where these coordinates lie in it."""
+    from pyproj import Transformer
+
+    area = crs.area_of_use
+    if area is None:
+        return True
+    lon, lat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(bounds[0], bounds[1])
+    return bool(area.west <= lon <= area.east and area.south <= lat <= area.north)
+
+
 def _checked_warnings(features: list[dict[str, Any]]) -> list[str]:
     out = []
     empty = sum(f["geometry"] is None for f in features)
     mended = sum(bool(f.get("_mended")) for f in features)
     if empty:
         out.append(f"{empty} features have no geometry and are left out.")
+    odd = sum(bool(f.get("_not_finite")) for f in features)
+    wrapped = sum(bool(f.get("_wrapped")) for f in features)
+    if odd:
+        out.append(f"{odd} features have coordinates that are no numbers (NaN) and are left out.")
+    if wrapped:
+        out.append(f"{wrapped} features cross the 180° meridian; they were cut there.")
     if mended:
         out.append(f"{mended} features cross themselves; they were mended, which may change their area.")
     return out

@@ -29,6 +29,7 @@ from apps.imagery.forms import changes_from_post
 from apps.imagery.models import Scene
 from apps.imagery.profiles import name_band
 from apps.imagery.selectors import scene_get_for_user, scene_list_for_project, upload_list_open
+from apps.imagery.vector_views import vector_rows
 
 PREVIEW_SIZES = {"thumbnail": 128, "card": 480, "preview": 1200}
 # The picture of a scene changes with what people say of it: an address without its version is asked for again, and the ETag
@@ -62,6 +63,7 @@ def _list_context(request: HttpRequest, project: Project | None) -> dict[str, An
         "is_ingesting": any(s.status == Scene.INGESTING for s in scenes),
         "uploads": upload_list_open(_user(request), project) if project and may_ingest else [],
         "may_ingest": may_ingest,
+        "vectors": vector_rows(project) if project else [],
     }
 
 

@@ -102,8 +102,9 @@ class UploadIsland {
       this.say(`${transfer.file.name} is uploaded and is being read.`);
       this.refresh();
       // one file: go where it is checked
-      if (this.batch.length === 1 && this.batch[0] === transfer && transfer.scene) {
-        window.location.assign(`${this.root.dataset.sceneUrl ?? "/imagery/"}${transfer.scene}/`);
+      if (this.batch.length === 1 && this.batch[0] === transfer && (transfer.scene || transfer.vector)) {
+        const { sceneUrl = "/imagery/", vectorUrl = "/imagery/vectors/" } = this.root.dataset;
+        window.location.assign(transfer.vector ? `${vectorUrl}${transfer.vector}/` : `${sceneUrl}${transfer.scene}/`);
         return;
       }
     } else if (view.state === "failed") {
@@ -118,9 +119,10 @@ class UploadIsland {
   }
 
   private refresh(): void {
-    const list = document.querySelector<HTMLElement>(this.root.dataset.refresh ?? "#scenes");
-    const url = list?.dataset.refreshUrl;
-    if (list && url) void window.htmx.ajax("get", url, { target: list, swap: "morph:outerHTML" });
+    for (const list of document.querySelectorAll<HTMLElement>(this.root.dataset.refresh ?? "#scenes")) {
+      const url = list.dataset.refreshUrl;
+      if (url) void window.htmx.ajax("get", url, { target: list, swap: "morph:outerHTML" });
+    }
   }
 
   private say(text: string): void {

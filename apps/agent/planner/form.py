@@ -27,6 +27,7 @@ from apps.core.evidence.observation import Frozen, JsonMap, TaskRef, Tool
 from apps.core.evidence.plan import AnswerRecipe, Plan, PlanStep, Question
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import step_reference
+from apps.tools.execute.quality import quality_band
 
 What = Literal["statistic", "area", "share", "count", "exists", "date", "difference", "trend", "distance", "compare"]
 Measured = Literal["statistic", "area", "share", "count"]
@@ -92,6 +93,7 @@ class Form(Frozen):
     region: JsonMap | None = None
     region_crs: str = "EPSG:4326"
     tolerance: float | None = Field(default=None, gt=0, le=1, description="for multiple choice over numbers")
+    mask: Literal["", "clear"] = Field(default="", description="clear: without the pixels that the scene's quality band flags")
 
 
 class _RefusalError(Exception):
@@ -189,6 +191,12 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
             "label": "Unit",
             "kind": "choice",
             "choices": [["", "–"], *([u, u] for u in ("m2", "ha", "km2", "acre", "m", "km", "%"))],
+        },
+        {
+            "name": "mask",
+            "label": "Clouds",
+            "kind": "choice",
+            "choices": [["", "left in"], *([["clear", "left out"]] if any(quality_band(s) for s in question.scenes) else [])],
         },
         {"name": "dates", "label": "Dates", "kind": "dates", "choices": [[d, d] for d in dates]},
         {"name": "region", "label": "Region", "kind": "region", "choices": []},
@@ -350,6 +358,19 @@ class _Builder:
                     "The form names a scene that the question does not have.", "BAD_ARGUMENT", {"form": ["scenes"]}
                 )
             scenes = [by_id[i] for i in f.scenes]
+        if f.mask and not any(quality_band(s) for s in scenes):
+            held = any("qa" in s.roles for s in scenes)
+            raise _RefusalError(
+                "I cannot leave clouds out: "
+                + (
+                    "the image has a quality band, but how its bits are read is not known."
+                    if held
+                    else "the image has no quality band (QA_PIXEL, BQA or SCL) that tells where they are."
+                )
+                + " Add the scene's quality band to it, or ask about all pixels.",
+                "NEEDS_BANDS",
+                {"roles": ["qa"]},
+            )
         able = [s for s in scenes if not self._lacking(s)]
         if not able:
             best = min(scenes, key=lambda s: len(self._lacking(s)))
@@ -382,6 +403,8 @@ class _Builder:
         out: list[str] = []
         if f.quantity:
             out.extend(missing_roles(scene, f.quantity))
+        if f.mask and quality_band(scene) is None:
+            out.append("qa")
         if not (f.quantity and f.threshold is not None):
             for name in (f.target, f.reference, *f.others):
                 out.extend(self._lacking_for(scene, name))
@@ -584,17 +607,55 @@ class _Builder:
     def _with_region(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**arguments, "region": self.region, "region_crs": self.region_crs} if self.region is not None else arguments
 
-    def _quantity_nodes(self, scene: SceneInfo, suffix: str = "") -> tuple[list[dict[str, Any]], str]:
-        """Nodes that give the quantity of one scene, and the last one's name."""
-        q = self.form.quantity
+    def _quantity_nodes(self, scene: SceneInfo, suffix: str = "", quantity: str = "") -> tuple[list[dict[str, Any]], str]:
+        """Nodes that give the quantity of one scene, without its flagged pixels where that is asked, and the last one's name."""
+        q = quantity or self.form.quantity
         source = {"id": f"s{suffix or '1'}", "op": "asset.scene", "params": {"scene": scene.scene_id}}
         name = f"q{suffix}" if suffix else "q"
+        params: dict[str, Any] = {"quality_mask": "auto"} if self.form.mask else {}
         if q in scene.roles or q not in self.words.indices:
             role = q if q in scene.roles else next((r for r in (q, "nir08", "thermal2") if r in scene.roles), q)
-            node = {"id": name, "op": "raster.product.band", "inputs": [source["id"]], "params": {"role": role}}
+            node = {"id": name, "op": "raster.product.band", "inputs": [source["id"]], "params": {"role": role, **params}}
         else:
-            node = {"id": name, "op": "raster.product.index", "inputs": [source["id"]], "params": {"index": q}}
+            node = {"id": name, "op": "raster.product.index", "inputs": [source["id"]], "params": {"index": q, **params}}
         return [source, node], name
+
+    def _target_nodes(self, scene: SceneInfo, target: str) -> list[list[dict[str, Any]]]:
+        """Graphs that end in ``mask``, one a method: where a target is, found inside of one call. For what a mask of its own
+        cannot serve: pixels that are left out by the quality band, and zones."""
+        value = _class_value(target)
+        if value is not None:
+            nodes, last = self._quantity_nodes(scene, quantity="class")
+            params: dict[str, Any] = {"values": [value]}
+            return [[*nodes, {"id": "mask", "op": "raster.product.class_values", "inputs": [last], "params": params}]]
+        out = []
+        for m in self._target_methods(scene, target)[:4]:
+            nodes, last = self._quantity_nodes(scene, quantity=m.index or m.band)
+            params = {"op": ">" if m.side == "above" else "<", "value": m.threshold}
+            out.append([*nodes, {"id": "mask", "op": "raster.product.threshold", "inputs": [last], "params": params}])
+        return out
+
+    def _target_methods(self, scene: SceneInfo, target: str) -> list[TargetMethod]:
+        """How a target is found in a scene, first choice first; as the question says where it names an index."""
+        f = self.form
+        methods = _methods(scene, self.words.targets[target].methods)
+        if f.quantity and f.threshold is not None and target == f.target:
+            is_index = f.quantity in self.words.indices
+            methods = [
+                TargetMethod(
+                    index=f.quantity if is_index else "",
+                    band="" if is_index else f.quantity,
+                    threshold=f.threshold,
+                    side=f.side,
+                )
+            ]
+        elif f.quantity and target == f.target:
+            methods = [m for m in methods if f.quantity in (m.index, m.band)] or [
+                TargetMethod(index=f.quantity, threshold="otsu", side="above")
+            ]
+        if methods[0].index == "ngrdi":
+            self.warnings.append("Only visible bands are at hand: green things that are no plants may be taken for vegetation.")
+        return methods
 
     def _graph(self, nodes: list[dict[str, Any]], out: dict[str, Any]) -> dict[str, Any]:
         return {"nodes": [*nodes, {"id": "out", **out}], "output": "out"}
@@ -659,6 +720,8 @@ class _Builder:
                 self._graph(nodes, {"op": "raster.summarize.share", "inputs": ["mask"], "params": {}}),
                 f"Share of the valid pixels where {self._condition()}{at}.",
             )
+        if f.mask and kind in ("area", "share") and target not in self.words.objects:
+            return self._measure_masked(scene, target, at)
         layer = self._find(scene, target)
         mode = "objects" if target in self.words.objects else "regions"
         source: dict[str, Any] = {"name": target, "mode": mode, "layer": step_reference(layer)}
@@ -679,9 +742,24 @@ class _Builder:
         }[kind]
         return self._add("measure", {"sources": [source], "spec": spec}, why, (layer,))
 
+    def _measure_masked(self, scene: SceneInfo, target: str, at: str) -> int:
+        """Area or share of a target over the pixels that the quality band leaves."""
+        kind, title = self.measured(), self.words.title(target)
+        out: dict[str, Any] = {"op": "raster.summarize.share", "inputs": ["mask"], "params": {}}
+        if kind == "area":
+            out = {"op": "raster.summarize.area", "inputs": ["mask"], "params": {"unit": self._area_unit()}}
+        arguments = [self._graph(nodes, out) for nodes in self._target_nodes(scene, target)]
+        why = f"{'Area' if kind == 'area' else 'Share'} of {title}{at} over the pixels that the quality band does not flag."
+        return self._add("execute", arguments[0], why, alternatives=arguments[1:])
+
     def _find(self, scene: SceneInfo, target: str, min_px: int = 0) -> int:
         """Adds the perceive step that finds a target in one scene."""
-        f = self.form
+        if self.form.mask:
+            raise _RefusalError(
+                "Clouds are left out of means, areas and shares; of things that are counted or of distances they are not.",
+                "NO_ANSWER",
+                {"form": ["mask"]},
+            )
         at = f" in the image of {_day(scene)}" if scene.acquired_at else ""
         base: dict[str, Any] = {"image_paths": [scene.scene_id], "objective": target}
         if target in self.words.objects:
@@ -708,22 +786,7 @@ class _Builder:
                 },
                 f"Take the pixels of {target} of the class map{at}.",
             )
-        methods = _methods(scene, self.words.targets[target].methods)
-        if f.quantity and f.threshold is not None and target == f.target:
-            methods = [
-                TargetMethod(
-                    index=f.quantity if f.quantity in self.words.indices else "",
-                    band="" if f.quantity in self.words.indices else f.quantity,
-                    threshold=f.threshold,
-                    side=f.side,
-                )
-            ]
-        elif f.quantity and target == f.target:
-            methods = [m for m in methods if f.quantity in (m.index, m.band)] or [
-                TargetMethod(index=f.quantity, threshold="otsu", side="above")
-            ]
-        if methods[0].index in ("ngrdi",):
-            self.warnings.append("Only visible bands are at hand: green things that are no plants may be taken for vegetation.")
+        methods = self._target_methods(scene, target)
         arguments = [
             {**base, "mode": "regions", "target_groups": {target: [target]}, "regions_method": _region_method(m, min_px)}
             for m in methods
@@ -845,6 +908,13 @@ class _Builder:
         scene = self._one()
         options: dict[str, Any] = {"op": f.limit_op, "value": f.limit if f.limit is not None else 0, **self._phrases()}
         if kind == "share" and f.target and f.limit is None:
+            if f.mask:
+                raise _RefusalError(
+                    f"Whether there is any {self.words.title(f.target)} is told by pieces of it, of which clouds are not left "
+                    "out. Ask for its share or area without clouds.",
+                    "NO_ANSWER",
+                    {"form": ["mask"]},
+                )
             layer = self._find(scene, f.target, EXISTS_MIN_PX)
             n = self._add(
                 "measure",
@@ -1042,7 +1112,7 @@ class _Builder:
 
     # --- words -------------------------------------------------------------------------------------------------------------
     def _clouds(self, scenes: list[SceneInfo], *, when: bool) -> None:
-        if when and self.form.quantity in self.words.indices and not all("qa" in s.roles for s in scenes):
+        if when and not self.form.mask and self.form.quantity in self.words.indices and not all("qa" in s.roles for s in scenes):
             self.warnings.append(
                 "No cloud mask was applied: clouds or their shadows may explain the lowest value. Look at the image "
                 "of that date before you rely on it."
@@ -1083,7 +1153,8 @@ class _Builder:
         unit = f", in {f.unit}" if f.unit else ""
         dates = f", for {' and '.join(_span_text(s) for s in self._spans())}" if f.dates else ""
         region = ", in the region that is given" if self.region is not None else ""
-        return f"You ask for {text}{method}{unit}{dates}{region}."
+        clear = ", without the pixels that the image's quality band flags as cloud or shadow" if f.mask else ""
+        return f"You ask for {text}{method}{unit}{dates}{region}{clear}."
 
 
 # --- small facts ----------------------------------------------------------------------------------------------------------------

@@ -52,6 +52,22 @@ _POLITE = re.compile(
 )
 
 
+_SHADOWS = r"(?:,? (?:and|or) (?:the |their |its )?(?:cloud )?shadows?)?"
+_PLACES = r"(?: (?:pixels?|areas?|parts?|places|ground|land|surface|observations?|data|sky))?"
+# Words that ask for the scene's quality band to be used.
+_CLEAR = (
+    rf"\b(?:(?:while |when |by )?(?:ignor(?:e|ing)|exclud(?:e|ing)|without(?: counting)?|not counting|leav(?:e|ing) out|"
+    rf"mask(?:ing)?(?: out)?|remov(?:e|ing)|skip(?:ping)?|omit(?:ting)?|free of|outside(?: of)?|except(?: for)?|other than) "
+    rf"(?:the |any |all )?(?:clouds?|cloud(?:y|-covered|ed)|cloud cover){_SHADOWS}{_PLACES}"
+    rf"|(?:over |in |on |of |for |using |with )?(?:the |only )?(?:cloud[- ]?free|cloudless|unclouded|clear[- ]sky|clear pixels?)"
+    rf"{_PLACES}|(?:over |in |on |of |for )?(?:the )?(?:pixels? |areas? |parts? )?(?:that (?:are|is) )?"
+    rf"not (?:cloudy|clouded|covered by clouds?)"
+    rf"|(?:using|with|by|after|apply(?:ing)?|use|given) (?:the |its |a )?(?:(?:qa|bqa|qa_pixel|scl|fmask|quality|cloud|"
+    rf"pixel quality|scene classification)(?: ?(?:band|mask|layer|flags?|bits?))*)(?: applied)?"
+    rf"|with (?:the )?clouds{_SHADOWS} (?:masked|removed|excluded|left out)(?: out)?)(?: only)?(?![\w\-])"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What the words gave: a form, or why there is none; ``guess`` fills the form that the person is
@@ -195,6 +211,7 @@ def read_question(question: Question) -> Reading:
         return Reading(None, "I measure on images; I do not explain terms. " + CAN_DO, guess=guess)
 
     scenes = _scenes_named(t, question)
+    is_clear = bool(t.take_all(_CLEAR))
     thresholds = _thresholds(t)
     quantities = _names(
         t, [(w, n) for n, e in words.indices.items() for w in e.words] + [(w, n) for n, b in words.bands.items() for w in b.words]
@@ -214,6 +231,7 @@ def read_question(question: Question) -> Reading:
         "unit": unit,
         "dates": [_span(s) for s in spans],
         "scenes": scenes,
+        "mask": "clear" if is_clear else "",
     }
     if thresholds:
         guess |= {"threshold": thresholds[0].value, "side": thresholds[0].side}
@@ -273,6 +291,8 @@ def read_question(question: Question) -> Reading:
             "which of them is larger.",
             guess=guess,
         )
+    if is_clear:
+        fields["mask"] = "clear"
     form = _form(question, fields, quantity, targets, thresholds, spans, is_period, unit, scenes)
     if form.threshold is not None and (limit := thresholds[0]).unit:
         is_share = limit.unit == "%" and quantity in words.indices

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 
 from apps.core.evidence.observation import Frozen, JsonMap, TaskRef, Tool
 from apps.core.geo.scene import SceneInfo
+from apps.core.geo.vector import VectorInfo
 
 
 class Question(Frozen):
@@ -16,6 +17,7 @@ class Question(Frozen):
 
     text: str = Field(min_length=1, max_length=4000)
     scenes: tuple[SceneInfo, ...] = Field(max_length=400)
+    vectors: tuple[VectorInfo, ...] = Field(default=(), max_length=50, description="vector files that the words may name")
     region: JsonMap | None = None
     region_crs: str = "EPSG:4326"
     choices: dict[str, str] = Field(default_factory=dict, description="multiple choice: key → text")

@@ -310,6 +310,8 @@ def _forgives(program: Program, node: str) -> bool:
 class _Nothing:
     """Wants one pass and keeps nothing: a raster that is the output is evaluated for its figures and its layer."""
 
+    takes_held = True
+
     def __init__(self) -> None:
         self._done = False
 
@@ -493,6 +495,8 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
         intermediate["masked"] = _masked(program, engine, under)
         f = engine.figures[under]
         intermediate["n_region_px"] = f.n_region
+    if quality:
+        intermediate["quality_masked"] = _quality_masked(program, engine, used)
     for key in ("numerator", "denominator", "n_px"):
         intermediate[key] = output.evidence.get(key) if output is not None else None
     valid_share = None
@@ -520,6 +524,15 @@ def _masked(program: Program, engine: Engine, node: str) -> dict[str, JsonValue]
     invalid = figures.n_region - figures.moments.n
     return {"outside_region": grid.width * grid.height - figures.n_region, "source": max(0, invalid - undefined - quality),
             "undefined": undefined, "masked_out": quality}
+
+
+def _quality_masked(program: Program, engine: Engine, used: set[str]) -> dict[str, JsonValue]:
+    """How many pixels with data the quality bands took out, over all scenes of the graph, and of how many."""
+    masks = [n for n in used if program.nodes[n].op == "raster.product.apply_mask" and n in engine.figures
+             and getattr(program.planned[n].type, "quality", ())]
+    out = sum(engine.figures[n].n_undefined for n in masks)
+    of = out + sum(engine.figures[n].moments.n for n in masks)
+    return {"n_px": out, "of_px": of, "share": out / of if of else None}
 
 
 def _plain_json(value: Any) -> Any:

@@ -54,6 +54,7 @@ async function refusal(response: Response): Promise<RefusedError> {
 export class Transfer {
   state: State = "waiting";
   scene = "";
+  vector = "";
   onChange: (view: View) => void = () => undefined;
   readonly fingerprint: string;
   private url = "";
@@ -111,7 +112,7 @@ export class Transfer {
           const before = this.offset;
           await this.send();
           if (this.offset > before) attempt = 0;
-          if (this.scene) break;
+          if (this.scene || this.vector) break;
         }
         if (this.state === "sending") this.set("done", "Uploaded.");
         return;
@@ -158,6 +159,7 @@ export class Transfer {
     if (!response.ok) throw new Error("server");
     this.offset = Number(response.headers.get("Upload-Offset"));
     this.scene = response.headers.get("X-Scene") ?? "";
+    this.vector = response.headers.get("X-Vector") ?? "";
   }
 
   private send(): Promise<void> {
@@ -183,6 +185,7 @@ export class Transfer {
         if (request.status === 204) {
           this.offset = Number(request.getResponseHeader("Upload-Offset"));
           this.scene = request.getResponseHeader("X-Scene") ?? "";
+          this.vector = request.getResponseHeader("X-Vector") ?? "";
           resolve();
         } else if (request.status === 409 || request.status >= 500) {
           reject(new Error("server")); // ask where it stands, then go on
