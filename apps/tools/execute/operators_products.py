@@ -1,4 +1,4 @@
-"""Operators that name assets and make rasters: bands, indices, band math, masks, differences, resampling."""
+"""Operators that name assets and make rasters: bands, indices, band math, masks, differences."""
 
 from __future__ import annotations
 
@@ -754,27 +754,5 @@ register(Operator(
     takes=Take(RASTERS, 2, 2), params=DifferenceParams, gives="raster", range="the span that the inputs' ranges allow",
     nodata="masked where either date is, and where a quotient is undefined", plan=_plan_difference))
 
-
-# --- resampling ------------------------------------------------------------------------------------------------------------
-class ResampleParams(Frozen):
-    method: Literal["nearest", "bilinear"] = "bilinear"
-
-
-def _plan_resample(call: Call) -> Planned:
-    source, target = call.inputs
-    grid = target.scene.grid if isinstance(target, SceneType) else target.grid
-    if isinstance(source, SceneType):
-        raise call.refuse("the first input is the raster, the second gives the grid.")
-    method = "nearest" if source.kind in ("mask", "classes") else call.params.method
-    evaluate = resampled(call, call.names[0], source, grid, method)
-    gsd = target.scene.effective_gsd_m if isinstance(target, SceneType) else target.gsd_m
-    return Planned(replace(source, grid=grid, gsd_m=gsd, formula=f"{source.formula}, {method} onto {describe(grid)}"),
-                   evaluate=evaluate, resamples=True)
-
-
-register(Operator(
-    name="raster.product.resample", summary="A raster on another one's grid, reprojected where the CRS differs.",
-    takes=Take(("raster", "mask", "classes", "scene"), 2, 2), params=ResampleParams, gives="raster", range="of the first input",
-    nodata="masked outside the source, and where a neighbour with weight is", plan=_plan_resample))
 
 __all__ = ["NoParams", "band_of", "joined", "pointwise", "product_of_bands", "raster_of", "same_grid"]

@@ -16,7 +16,7 @@ from scipy import ndimage
 from apps.core.evidence.observation import Frozen
 from apps.core.geo.grid import Grid, geod_of
 from apps.core.ports import Window
-from apps.tools.execute.accumulators import Moments, cells
+from apps.tools.execute.accumulators import cells
 from apps.tools.execute.operators_products import grids_agree, joined, resampled, same_grid
 from apps.tools.execute.operators_summaries import DAYS_A_YEAR
 from apps.tools.execute.types import (
@@ -209,46 +209,6 @@ register(Operator(
     name="raster.product.focal", summary="Mean, median, least, greatest, deviation or range in a moving window.",
     takes=Take(("raster", "mask")), params=FocalParams, gives="raster", range="of the input, or its span",
     nodata="invalid neighbours take no part; invalid pixels stay masked", plan=_plan_focal))
-
-
-class HotspotParams(Frozen):
-    size: int = Field(default=5, ge=3, le=101, description="side of the square neighbourhood in pixels, odd; the pixel is in it")
-
-
-def _plan_hotspot(call: Call) -> Planned:
-    source: RasterType = call.inputs[0]
-    p: HotspotParams = call.params
-    if p.size % 2 == 0:
-        raise call.refuse("the neighbourhood must be odd.")
-    name, this, grid, halo = call.names[0], call.node.id, source.grid, p.size // 2
-
-    def settle(found: Sequence[Any]) -> tuple[tuple[float, float, int], dict[str, JsonValue]]:
-        m: Moments = found[0]
-        if m.n < 3 or m.std() == 0:
-            raise call.refuse("hot spots need at least three valid pixels that differ.", code="TOOL_FAILED")
-        return (m.mean, m.std(), m.n), {"mean": m.mean, "std": m.std(), "n": m.n}
-
-    def evaluate(reads: Reads, window: Window) -> Plane:
-        mean, std, n = reads.state(this)
-        wide, inner = grown(window, halo, grid)
-        plane = reads.plane(name, wide)
-        v = plane.valid
-        weight = window_sum(v.astype(float), p.size)
-        total = window_sum(np.where(v, plane.data - mean, 0.0), p.size)
-        with np.errstate(all="ignore"):
-            z = total / (std * np.sqrt((n * weight - weight**2) / (n - 1)))
-        return Plane(z[inner], v[inner] & np.isfinite(z[inner]))
-
-    kind = replace(source, kind="raster", quantity=f"{source.quantity}_gi_star"[:80], unit="1",
-                   range=PhysicalRange(-1000, 1000), formula=f"Gi* of {source.formula} in {p.size} × {p.size}")
-    return Planned(kind, evaluate=evaluate, prepare=lambda: [((name,), Moments(2))], settle=settle)
-
-
-register(Operator(
-    name="raster.product.getis_ord", summary="Local Getis–Ord Gi* (a z score): above 1.96 hot, below −1.96 cold.",
-    takes=Take(("raster", "mask")), params=HotspotParams, gives="raster", range=PhysicalRange(-1000, 1000),
-    nodata="invalid neighbours have no weight; invalid pixels stay masked", plan=_plan_hotspot,
-    reference="Ord and Getis 1995, Geographical Analysis 27"))
 
 
 # --- several dates ---------------------------------------------------------------------------------------------------------

@@ -430,15 +430,14 @@ register(Operator(
 
 
 def mann_kendall(values: np.ndarray[Any, Any]) -> tuple[float, float, float]:
-    """(S, z, two-sided p) of the Mann–Kendall test with correction for ties (Kendall 1975)."""
-    from scipy import stats
+    """(S, z, two-sided p) of the Mann–Kendall test with correction for ties (Kendall 1975), by pymannkendall; p is 1 where all
+    values are equal."""
+    import pymannkendall
 
-    n = len(values)
-    s = float(sum(np.sign(values[i + 1:] - values[i]).sum() for i in range(n - 1)))
-    _, ties = np.unique(values, return_counts=True)
-    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
-    z = 0.0 if s == 0 or variance <= 0 else (s - math.copysign(1, s)) / math.sqrt(variance)
-    return s, z, float(2 * stats.norm.sf(abs(z)))
+    found = pymannkendall.original_test(values)
+    if not math.isfinite(found.p):
+        return float(found.s), 0.0, 1.0
+    return float(found.s), float(found.z), float(found.p)
 
 
 def _plan_trend(call: Call) -> Planned:

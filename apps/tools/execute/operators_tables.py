@@ -475,12 +475,16 @@ def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[flo
         d = y - y.mean()
         if not (d * d).sum():
             return None, {"refused": "the series is constant."}
-        acf = [float((d[:n - k] * d[k:]).sum() / (d * d).sum()) for k in range(min(n - 1, 40))]
-        return float((d[:n - p.lag] * d[p.lag:]).sum() / (d * d).sum()), {"acf": acf, "bound_95": 1.96 / math.sqrt(n)}
+        from statsmodels.tsa.stattools import acf
+
+        found = [float(v) for v in acf(y, nlags=max(p.lag, min(n - 2, 39)), adjusted=False, fft=False)]
+        return found[p.lag], {"acf": found[:40], "bound_95": 1.96 / math.sqrt(n), "computed_by": "statsmodels"}
     if p.analysis == "seasonality":
         d = stats_detrended(y)
-        power = np.abs(np.fft.rfft(d))[1:] ** 2
-        if not power.sum():
+        from scipy.signal import periodogram
+
+        power = periodogram(y, detrend="linear", scaling="spectrum")[1][1:]
+        if not power.sum() or float(np.abs(d).max()) < 1e-12 * max(1.0, float(np.abs(y).max())):
             return None, {"refused": "the series is a straight line."}
         k = round(n / p.period) if p.period else int(np.argmax(power)) + 1
         if not 1 <= k <= len(power):
@@ -497,10 +501,12 @@ def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[flo
     if p.analysis == "change_points":
         return change_points(y, p.least_dates)
     if p.analysis == "spikes":
-        padded = np.pad(y, 2, mode="reflect")
-        running = np.array([np.median(padded[i:i + 5]) for i in range(n)])
+        from scipy import ndimage
+
+        # the ends are mirrored about their date
+        running = ndimage.median_filter(y, size=5, mode="mirror")
         rest = y - running
-        spread = 1.4826 * float(np.median(np.abs(rest - np.median(rest))))
+        spread = float(stats.median_abs_deviation(rest, scale="normal"))
         flags = np.abs(rest) > p.factor * spread if spread > 0 else np.abs(rest) > 0
         return int(flags.sum()), {"spread": spread, "columns": {"running_median": running, "spike": flags.astype(float)}}
     assert p.period is not None

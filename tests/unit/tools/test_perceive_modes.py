@@ -12,7 +12,8 @@ from pyproj import Geod
 from scipy import ndimage
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, Observation
-from apps.tools.perceive.change import estimated_shift, grain
+from apps.tools.perceive.change import grain
+from apps.tools.registration import estimated_shift
 from tests.unit.tools.rasters import Bench, from_file, scene
 
 RNG = np.random.default_rng(11)
