@@ -6,6 +6,7 @@ Nothing here is shared with the tools. What it cannot follow (an operator it doe
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections import OrderedDict
@@ -18,6 +19,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from shapely.geometry import shape
+from shapely.geometry.base import BaseGeometry
 
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
@@ -50,12 +52,10 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure from a second look. ``is_exact``: over all pixels; ``is_spread``: over a regular part of the whole scene; else
-    from windows. ``error`` is a standard error."""
+    """A figure from a second look. ``is_exact``: over all pixels; else over a regular part, with its standard ``error``."""
 
     value: float
     is_exact: bool
-    is_spread: bool
     error: float
     n_valid: int
     spread: float
@@ -100,26 +100,42 @@ class PlaneCache:
 _KEPT = PlaneCache()
 
 
+def forget_pixels() -> None:
+    """Drops the pixels that are held, so that the next look decodes them itself; for measuring."""
+    _KEPT.clear()
+
+
 def scene_of_node(case: Case, node_id: str) -> SceneInfo:
     """The one scene that a node is made from, or the first of several on the same grid. CannotLookError otherwise."""
+    found: SceneInfo | CannotLookError = case.kept(f"scene of {node_id}", lambda: _scene_of_node(case, node_id))
+    if isinstance(found, CannotLookError):
+        raise CannotLookError(str(found))
+    return found
+
+
+def _scene_of_node(case: Case, node_id: str) -> SceneInfo | CannotLookError:
     found = []
     for name in case.upstream(node_id):
         node = case.nodes[name]
         if node["op"].startswith("asset."):
             scene = case.scenes.get(str(node["params"].get("scene")))
             if scene is None:
-                raise CannotLookError("a scene of the call is not one of the question")
+                return CannotLookError("a scene of the call is not one of the question")
             found.append(scene)
     if not found:
-        raise CannotLookError("the node is made from no scene")
+        return CannotLookError("the node is made from no scene")
     first = found[0].grid
     if any(not same_grid(first, s.grid) for s in found[1:]):
-        raise CannotLookError("its scenes lie on different grids")
+        return CannotLookError("its scenes lie on different grids")
     return found[0]
 
 
 def same_grid(one: Grid, other: Grid) -> bool:
-    return one.shape == other.shape and one.crs == other.crs and np.allclose(one.transform, other.transform, rtol=1e-9, atol=1e-9)
+    return one is other or (
+        one.shape == other.shape
+        and one.crs == other.crs
+        and all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in zip(one.transform, other.transform, strict=True))
+    )
 
 
 def look_windows(case: Case, grid: Grid) -> tuple[list[Window], bool]:
@@ -181,13 +197,17 @@ class Look:
         reader = self.case.open(scene.scene_id)
         if reader is None:
             raise CannotLookError("the source's pixels are not at hand")
-        raw = reader.read(indices, window, physical=False)
+        shape, every = None, step
+        if window[2] * window[3] > self.case.limits.full_look_px:
+            # the reader takes the samples (stored pixels all of them): decoding a hundred million for one in a thousand is waste
+            shape, every = (-(-window[3] // step), -(-window[2] // step)), 1
+        raw = reader.read(indices, window, shape, physical=False)
         info = {b.index: b for b in scene.bands}
         # scale and offset are applied here, once, from the scene's own record
         planes = np.stack(
-            [raw.data[k, ::step, ::step].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)]
+            [raw.data[k, ::every, ::every].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)]
         )
-        return Plane(planes, raw.valid[:, ::step, ::step].copy())
+        return Plane(planes, raw.valid[:, ::every, ::every].copy())
 
     # --- nodes ----------------------------------------------------------------------------------------------------------
     def node(self, node_id: str, window: Window) -> Plane:
@@ -314,11 +334,25 @@ class Look:
         """True where a pixel's centre lies inside the region; None without one."""
         if self.case.region is None:
             return None
-        key = f"region:{window}:{hash(grid)}"
-        found: NDArray[np.bool_] = self.case.kept(key, lambda: self._region(grid, window))
+        key = ("region", json.dumps(self.case.region, sort_keys=True), grid, window, step_of(self.case, window))
+
+        def make() -> NDArray[np.bool_]:
+            held = _KEPT.get(key)
+            if held is None:
+                inside = self._region(grid, window)
+                held = Plane(np.empty(0), inside)
+                _KEPT.put(key, held)
+            return held.valid
+
+        found: NDArray[np.bool_] = self.case.kept(f"region:{window}:{hash(grid)}", make)
         return found
 
-    def _region(self, grid: Grid, window: Window) -> NDArray[np.bool_]:
+    def _outline(self, grid: Grid) -> BaseGeometry:
+        """The region's outline in pixels of a grid. CannotLookError where it has no place there."""
+        found: BaseGeometry = self.case.kept(f"outline:{hash(grid)}", lambda: self._outline_px(grid))
+        return found
+
+    def _outline_px(self, grid: Grid) -> BaseGeometry:
         assert self.case.region is not None
         geojson, crs = self.case.region
         try:
@@ -344,6 +378,10 @@ class Look:
             raise
         except Exception as error:
             raise CannotLookError(f"the region cannot be read ({type(error).__name__})") from error
+        return polygon
+
+    def _region(self, grid: Grid, window: Window) -> NDArray[np.bool_]:
+        polygon = self._outline(grid)
         col, row, width, height = window
         step = step_of(self.case, window)
         left, top, right, bottom = polygon.bounds
@@ -358,24 +396,30 @@ class Look:
         return inside
 
     # --- summaries ------------------------------------------------------------------------------------------------------
-    def gather(self, make: Callable[[Window], Plane], grid: Grid) -> tuple[list[NDArray[np.float64]], int, bool]:
-        """(valid values by window inside the region, step, whole) of a plane; whole: one window over all of the scene."""
-        windows, whole = look_windows(self.case, grid)
-        values = []
-        for window in windows:
-            plane = make(window)
-            keep = plane.valid
-            region = self.region(grid, window)
-            if region is not None:
-                keep = keep & region
-            values.append(plane.data[keep])
-        return values, step_of(self.case, windows[0]), whole
+    def extent(self, grid: Grid) -> Window:
+        """What a figure of the scene is made from: all of it, or the rows and columns that the region spans."""
+        whole = (0, 0, grid.width, grid.height)
+        if self.case.region is None or grid.width * grid.height <= self.case.limits.dense_look_px:
+            return whole
+        left, top, right, bottom = self._outline(grid).bounds
+        x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
+        x1, y1 = min(grid.width, math.ceil(right)), min(grid.height, math.ceil(bottom))
+        if x1 <= x0 or y1 <= y0:
+            raise CannotLookError("the region lies outside of the scene")
+        return x0, y0, x1 - x0, y1 - y0
+
+    def gather(self, make: Callable[[Window], Plane], grid: Grid) -> tuple[NDArray[np.float64], int]:
+        """(valid values inside the region, every how many-th row and column they are) of a plane."""
+        window = self.extent(grid)
+        plane = make(window)
+        region = self.region(grid, window)
+        return plane.data[plane.valid if region is None else plane.valid & region], step_of(self.case, window)
 
     def statistic(self, node_id: str, name: str) -> Estimate:
         """mean, median, min, max, std or share (mean of a mask) of a node. CannotLookError for another."""
         scene = scene_of_node(self.case, node_id)
-        values, step, whole = self.gather(lambda w: self.node(node_id, w), scene.grid)
-        return estimate(values, whole, name, step)
+        values, step = self.gather(lambda w: self.node(node_id, w), scene.grid)
+        return estimate(values, name, step)
 
 
 def change(before: Plane, after: Plane, mode: str) -> Plane:
@@ -418,35 +462,41 @@ def statistic_function(name: str) -> Callable[[Any], Any] | None:
     return STATISTICS.get(name)
 
 
-def estimate(values: list[NDArray[np.float64]], whole: bool, name: str, step: int = 1) -> Estimate:
-    """A statistic over windows; the error is that of window means, or of a regular sample where every ``step``-th pixel was seen.
+# a regular sample is at least as good as a random one; half as much again for structure that keeps step with it
+_IN_STEP = 1.5
+
+
+def estimate(values: NDArray[np.float64], name: str, step: int = 1) -> Estimate:
+    """A statistic of values that are all there are, or every ``step``-th row and column of them; then with its standard error.
 
     CannotLookError where nothing valid was seen.
     """
-    joined = np.concatenate(values) if values else np.empty(0)
-    if joined.size == 0:
+    if values.size == 0:
         raise CannotLookError("no valid pixel lies where the second look went")
     how = statistic_function(name)
     if how is None:
         raise CannotLookError(f"the second look does not follow the statistic {name!r}")
-    full = [v for v in values if v.size]
-    error = 0.0
-    if whole and step > 1:
-        # a regular sample is at least as good as a random one; half as much again for structure that keeps step with it
-        error = 1.5 * float(joined.std()) / math.sqrt(joined.size)
-    elif not whole:
-        means = np.array([v.mean() for v in full])
-        error = float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.inf
-    return Estimate(
-        float(how(joined)),
-        whole and step == 1,
-        whole,
-        error,
-        int(joined.size),
-        float(joined.std()),
-        float(joined.min()),
-        float(joined.max()),
-    )
+    value, spread = float(how(values)), float(values.std())
+    error = 0.0 if step == 1 else _IN_STEP * _standard_error(values, SAME_STATISTIC.get(name, name), value, spread)
+    return Estimate(value, step == 1, error, int(values.size), spread, float(values.min()), float(values.max()))
+
+
+def _standard_error(values: NDArray[np.float64], name: str, value: float, spread: float) -> float:
+    """Standard error of a statistic of a random sample: of quantiles by their ranks, of a spread by its fourth moment."""
+    n = values.size
+    if name == "std" and spread > 0:
+        kurtosis = float((((values - values.mean()) / spread) ** 4).mean())
+        return spread * math.sqrt(max(kurtosis - 1, 1.0) / 4 / n)
+    if name == "median" or name.startswith("percentile:"):
+        q = 0.5 if name == "median" else float(name.split(":", 1)[1]) / 100
+        room = 6 * math.sqrt(max(q * (1 - q), 1 / n) / n)
+        low, high = np.quantile(values, [max(0.0, q - room), min(1.0, q + room)])
+        return float(max(high - value, value - low)) / 6
+    if not (values * (1 - values)).any():
+        # of a mask: what is rare may be missing from the sample altogether (four more of either kind, as Agresti and Coull)
+        p = (float(values.sum()) + 4) / (n + 8)
+        return math.sqrt(p * (1 - p) / n)
+    return spread / math.sqrt(n)
 
 
 def look_of(case: Case) -> Look:

@@ -11,7 +11,7 @@ from typing import Any
 
 from apps.core.evidence.decision import CheckResult, EvidenceRequest
 from apps.verification.checks.case import Case, LayerUnreadableError, number_of
-from apps.verification.checks.geometry import bounds_of
+from apps.verification.checks.geometry import bounds_of_layer
 from apps.verification.formulas import INDICES
 
 # Another index that answers the same question, by target; the first whose bands the scene has is taken.
@@ -170,7 +170,7 @@ def _doubtful_windows(case: Case, side: int = 128, most: int = 6) -> list[list[i
     except LayerUnreadableError:
         return []
     scored = []
-    for feature, (x0, y0, x1, y1) in zip(features, bounds_of(features).tolist(), strict=True):
+    for feature, (x0, y0, x1, y1) in zip(features, bounds_of_layer(case, ref).tolist(), strict=True):
         properties = feature.get("properties")
         score = number_of(properties.get("score")) if isinstance(properties, dict) else None
         if score is not None and x0 == x0:

@@ -11,7 +11,7 @@ from shapely.geometry import shape
 
 from apps.core.evidence.observation import Observation
 from apps.verification.checks.case import Case, LayerUnreadableError, number_of
-from apps.verification.checks.geometry import bounds_of
+from apps.verification.checks.geometry import bounds_of_layer
 from apps.verification.units import to_si
 
 # relative difference at which two numbers are half-way between agreeing and not
@@ -84,7 +84,7 @@ def _inside(case: Case, windows: Mapping[str, Any]) -> float | None:
         n = 0
         for ref in case.observation.result.layers:
             if ref.kind == "boxes" and ref.label != "candidates":
-                b = bounds_of(case.features(ref))
+                b = bounds_of_layer(case, ref)
                 b = b[np.isfinite(b).all(axis=1)]
                 n += int(np.count_nonzero(contains_xy(area, (b[:, 0] + b[:, 2]) / 2, (b[:, 1] + b[:, 3]) / 2)))
         return float(n)

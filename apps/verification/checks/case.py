@@ -122,12 +122,15 @@ class DecodedLayers:
                 return None
 
     def put(self, store: Any, key: Any, value: Any) -> None:
-        arrays = list(value) if isinstance(value, tuple) else [value.data, value.valid]
-        size = sum(a.nbytes for a in arrays)
+        if isinstance(value, list):  # features: about a kilobyte each
+            size = 1000 * len(value)
+        else:
+            arrays = list(value) if isinstance(value, tuple) else [value.data, value.valid]
+            size = sum(a.nbytes for a in arrays)
+            for a in arrays:
+                a.flags.writeable = False
         if size > self.limit // 2:
             return
-        for a in arrays:
-            a.flags.writeable = False
         with self._lock:
             try:
                 mine = self._held.setdefault(store, OrderedDict())
@@ -334,11 +337,10 @@ class Case:
             raise LayerUnreadableError("no layer store is at hand")
         if ref.artifact not in kept:
             try:
-                found = _DECODED.get(self.layers, (how, ref)) if how != "read_features" else None
+                found = _DECODED.get(self.layers, (how, ref))
                 if found is None:
                     found = getattr(self.layers, how)(ref)
-                    if how != "read_features":
-                        _DECODED.put(self.layers, (how, ref), found)
+                    _DECODED.put(self.layers, (how, ref), found)
                 kept[ref.artifact] = found
             except Exception as error:  # whatever a broken artifact raises, the layer cannot be read
                 kept[ref.artifact] = LayerUnreadableError(f"{type(error).__name__}: {error}"[:200])
@@ -360,8 +362,20 @@ class Case:
         found: MaskedRaster = self._read(self._cache.rasters, ref, "read_raster")
         return found
 
+    def valid_values(self, ref: LayerRef) -> NDArray[Any]:
+        """A raster's valid pixels as one row, read-only, taken out once for this case. Raises LayerUnreadableError."""
+        raster = self.raster(ref)
+
+        def make() -> NDArray[Any]:
+            out: NDArray[Any] = raster.data[raster.valid]
+            out.flags.writeable = False
+            return out
+
+        found: NDArray[Any] = self.kept(f"values:{ref.artifact}", make)
+        return found
+
     def features(self, ref: LayerRef) -> list[dict[str, Any]]:
-        """GeoJSON features. Raises LayerUnreadableError."""
+        """GeoJSON features, not to be changed. Raises LayerUnreadableError."""
         found: list[dict[str, Any]] = self._read(self._cache.features, ref, "read_features")
         return found
 

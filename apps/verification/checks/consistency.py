@@ -477,8 +477,11 @@ def statistic_recomputes(case: Case) -> Finding:
         return inconclusive(f"The raster cannot be read: {error}.", at=("/result/layers",), severity="warn")
     keep = raster.valid[0]
     inside = _inside(case, ref)
-    keep = keep if inside is None or inside.shape != keep.shape else keep & inside
-    values = raster.data[0][keep].astype(np.float64)
+    whole = inside is None or inside.shape != keep.shape
+    if whole and len(raster.data) == 1:
+        values = case.valid_values(ref).astype(np.float64)
+    else:
+        values = raster.data[0][keep if whole else keep & inside].astype(np.float64)
     truth = _statistic(values, statistic)
     if truth is None:
         return not_applicable("a statistic that is not recomputed here")
@@ -854,8 +857,7 @@ def _compare(case: Case, value: float, truth: Estimate, statistic: str) -> bool:
         return value >= truth.maximum - 1e-6 * spread
     if statistic in ("sum", "range", "variance", "cv", "iqr"):
         return True
-    floor = 1e-3 if truth.is_spread else case.limits.sample_floor
-    return abs(value - truth.value) <= case.limits.sample_sigmas * truth.error + floor * spread
+    return abs(value - truth.value) <= case.limits.sample_sigmas * truth.error + case.limits.sample_floor * spread
 
 
 @check(
@@ -870,11 +872,12 @@ def _compare(case: Case, value: float, truth: Estimate, statistic: str) -> bool:
         "day for night",
         "swapped before and after",
     ),
-    limits=("full_look_px", "look_windows", "look_window_px", "sample_sigmas", "sample_floor"),
+    limits=("dense_look_px", "full_look_px", "sample_sigmas", "sample_floor"),
     reads=("/result/value", "/inputs"),
 )
 def value_matches_source(case: Case) -> Finding:
-    """The value recomputed from the source's pixels with code of the verifier's own: whole for small scenes, else in windows."""
+    """The value recomputed from the source's pixels with code of the verifier's own: all of a small scene or region, else every
+    2nd, 3rd, … row and column of it."""
     node = case.nodes.get(case.output)
     if node is None or case.value is None or case.kind not in ("statistic", "ratio", "area"):
         return not_applicable("no value of a graph")
@@ -929,28 +932,22 @@ def _closeness(value: float, truth: Estimate) -> float:
 def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> Estimate:
     """Area in m² of True pixels, from the source."""
     grid = scene.grid
-    windows, whole = look_windows(case, grid)
-    step = step_of(case, windows[0])
+    window = look.extent(grid)
+    step = step_of(case, window)
     if grid.crs is None and scene.gsd_m is None:
         raise CannotLookError("the scene's pixels have no size on the ground")
     pixel = (scene.gsd_m or 0.0) ** 2 if grid.crs is None else float(grid.geodesic_lattice[2].mean())
-    everything = pixel * grid.width * grid.height
-    n, parts = 0, []
-    for window in windows:
-        plane = look.node(source, window)
-        keep = plane.valid & (plane.data > 0)
-        region = look.region(grid, window)
-        seen = plane.valid if region is None else plane.valid & region
-        keep &= seen
-        n += int(seen.sum())
-        if whole and step == 1:
-            area = area_of_mask_m2(keep, grid, scene.gsd_m).area_m2
-            return Estimate(area, True, True, 0.0, n, everything * 1e-3, 0.0, everything)
-        parts.append(keep.astype(np.float64).ravel())
-    share = estimate(parts, whole, "mean", step)
-    return Estimate(
-        everything * share.value, False, whole, everything * share.error, n, everything * share.spread, 0.0, everything
-    )
+    everything = pixel * window[2] * window[3]
+    plane = look.node(source, window)
+    region = look.region(grid, window)
+    seen = plane.valid if region is None else plane.valid & region
+    keep = seen & (plane.data > 0)
+    n = int(seen.sum())
+    if step == 1:
+        area = area_of_mask_m2(keep, grid.window(*window), scene.gsd_m).area_m2
+        return Estimate(area, True, 0.0, n, everything * 1e-3, 0.0, everything)
+    share = estimate(keep.astype(np.float64).ravel(), "mean", step)
+    return Estimate(everything * share.value, False, everything * share.error, n, everything * share.spread, 0.0, everything)
 
 
 @check(
@@ -1240,9 +1237,8 @@ def _mask_maker(case: Case, look: Look) -> Maker | None:
             return None
         threshold = stated
         if asked == "otsu":
-            values_by_window, _, whole = look.gather(plain, scene.grid)
-            joined = np.concatenate(values_by_window)
-            if whole and joined.size:
+            joined, _ = look.gather(plain, scene.grid)
+            if joined.size:
                 # the histogram's bins and range are the tool's choice: half the data's spread around Otsu's cut is allowed
                 mine = otsu(np.clip(joined, *np.percentile(joined, [0.1, 99.9])))
                 if abs(mine - stated) > 0.35 * float(joined.std()) + 1e-6:
@@ -1260,9 +1256,8 @@ def _mask_maker(case: Case, look: Look) -> Maker | None:
 
 def _separation(case: Case, plain: Callable[[Window], Plane], scene: SceneInfo, threshold: float) -> dict[str, float]:
     """How far the sides of the threshold lie apart (in pooled deviations), and the share of pixels close to it."""
-    windows, _ = look_windows(case, scene.grid)
-    parts = [p.data[p.valid] for p in (plain(w) for w in windows)]
-    joined = np.concatenate(parts) if parts else np.empty(0)
+    parts = [p.data[p.valid] for p in (plain(w) for w in look_windows(case, scene.grid)[0])]
+    joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
     if joined.size < 20:
         return {}
     joined = joined[:: max(1, joined.size // 20_000)]
@@ -1509,10 +1504,9 @@ def estimate_in_bounds(case: Case) -> Finding:
     ):
         return not_applicable("no mean of a raster")
     try:
-        raster = case.raster(ref)
+        values = case.valid_values(ref)
     except LayerUnreadableError:
         return not_applicable("the raster cannot be read")
-    values = raster.data[raster.valid]
     if values.size == 0:
         return not_applicable("no valid pixel")
     low, high = float(values.min()), float(values.max())

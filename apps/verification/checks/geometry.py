@@ -53,6 +53,18 @@ def bounds_of(features: list[dict[str, Any]]) -> NDArray[np.float64]:
     return out
 
 
+def bounds_of_layer(case: Case, ref: LayerRef) -> NDArray[np.float64]:
+    """``bounds_of`` a layer's features, read-only, made once for a case. Raises LayerUnreadableError."""
+
+    def make() -> NDArray[np.float64]:
+        out = bounds_of(case.features(ref))
+        out.flags.writeable = False
+        return out
+
+    found: NDArray[np.float64] = case.kept(f"bounds:{ref.artifact}", make)
+    return found
+
+
 def scene_of_layer(case: Case, ref: LayerRef) -> SceneInfo | None:
     """The question's scene that a layer lies on."""
     if ref.source_scene_id in case.scenes:
@@ -88,7 +100,7 @@ def boxes_in_image(case: Case) -> Finding:
         return inconclusive("The size of the image is not on record.", at=("/inputs/0/size_px",), severity="warn")
     if not features:
         return passed("There are no boxes.", measured=0, at=("/result/layers",))
-    b, edge = bounds_of(features), case.limits.edge_px
+    b, edge = bounds_of_layer(case, ref), case.limits.edge_px
     broken = ~np.isfinite(b).all(axis=1)
     flat = ~broken & (np.minimum(b[:, 2] - b[:, 0], b[:, 3] - b[:, 1]) < case.limits.min_box_px)
     out = ~broken & ((b[:, 0] < -edge) | (b[:, 1] < -edge) | (b[:, 2] > size[0] + edge) | (b[:, 3] > size[1] + edge))
@@ -151,7 +163,7 @@ def no_duplicate_detections(case: Case) -> Finding:
     limit = max(case.limits.duplicate_iou, (iou or 0.0) + 0.02)
     if len(features) < 2:
         return passed("Fewer than two boxes.", measured=0, at=("/result/layers",))
-    b = bounds_of(features)
+    b = bounds_of_layer(case, ref)
     ok: NDArray[np.bool_] = np.asarray(np.isfinite(b).all(axis=1))
     doubled = duplicate_pairs(b[ok], [c for c, k in zip(_classes(features), ok, strict=True) if k], limit, case.limits.max_pairs)
     share = doubled / len(features)
@@ -208,9 +220,13 @@ def grid_offset(layer: Grid, scene: Grid) -> tuple[float, float] | None:
         return None
     a, b, _, d, e, _ = scene.transform
     a2, b2, c2, d2, e2, f2 = layer.transform
-    if not np.allclose((a, b, d, e), (a2, b2, d2, e2), rtol=1e-6, atol=1e-12):
+    if not _alike((a, b, d, e), (a2, b2, d2, e2)):
         return None
     return scene.colrow(c2, f2)
+
+
+def _alike(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(math.isclose(x, y, rel_tol=1e-6, abs_tol=1e-12) for x, y in zip(one, other, strict=True))
 
 
 def is_thinned(layer: Grid, scene: Grid) -> bool:
@@ -223,7 +239,7 @@ def is_thinned(layer: Grid, scene: Grid) -> bool:
     reach = max(abs(a), abs(e))
     return (
         step >= 2
-        and bool(np.allclose((a2, b2, d2, e2), (a * step, b * step, d * step, e * step), rtol=1e-6, atol=1e-12))
+        and _alike((a2, b2, d2, e2), (a * step, b * step, d * step, e * step))
         and abs(c2 - c) <= step * reach
         and abs(f2 - f) <= step * reach
         and abs(layer.width * step - scene.width) <= step
@@ -458,7 +474,7 @@ def mask_agrees_with_boxes(case: Case) -> Finding:
         return not_applicable("no mask with boxes")
     try:
         mask, valid = case.mask(mask_ref)
-        bounds = bounds_of(case.features(box_ref))
+        bounds = bounds_of_layer(case, box_ref)
     except LayerUnreadableError:
         return not_applicable("a layer cannot be read")
     inside = np.zeros(mask.shape, dtype=bool)

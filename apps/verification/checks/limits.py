@@ -15,7 +15,7 @@ class Limits(BaseModel):
     )
     gsd_rel_tolerance: float = Field(default=0.02, description="GSD stated and GSD implied by the CRS agree within this share")
     sample_sigmas: float = Field(default=6.0, description="a sampled estimate may lie this many standard errors from the value")
-    sample_floor: float = Field(default=0.1, description="…and at least this share of the data's spread, against patchy scenes")
+    sample_floor: float = Field(default=1e-3, description="…and this share of the data's spread, for sums in another order")
     # geometry
     edge_px: float = Field(default=1.0, description="boxes may reach this far over the image's edge (resampling)")
     min_box_px: float = Field(default=0.5, description="shortest side of a box in pixels")
@@ -52,12 +52,14 @@ class Limits(BaseModel):
     )
     # second look
     full_look_px: int = Field(
-        default=1_000_000, description="scenes up to this many pixels are looked at over their whole extent, else in windows"
+        default=1_000_000,
+        description="up to this many pixels of a scene layers are compared over their whole extent, above in windows; figures "
+        "are made from samples of the whole extent",
     )
     dense_look_px: int = Field(
         default=100_000, description="up to this many pixels every one is looked at, above every 2nd, 3rd, … row and column"
     )
-    look_windows: int = Field(default=4, description="windows of a sampled second look")
+    look_windows: int = Field(default=4, description="windows in which layers of larger scenes are compared")
     look_window_px: int = Field(default=32, description="side of such a window; 4 × 32² = 4,096 pixels")
     max_layer_px: int = Field(default=4_000_000, description="result layers up to this many pixels are read whole")
     mask_agreement: float = Field(default=0.995, description="share of pixels on which mask and own recomputation must agree")

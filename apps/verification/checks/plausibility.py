@@ -20,7 +20,7 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.consistency import _mask_maker
-from apps.verification.checks.geometry import bounds_of, kept_boxes, scene_of_layer
+from apps.verification.checks.geometry import bounds_of_layer, kept_boxes, scene_of_layer
 from apps.verification.look import CannotLookError, Look, look_windows, same_grid, step_of
 from apps.verification.units import dimension, to_si
 
@@ -79,7 +79,7 @@ def distance_within_scene(case: Case) -> Finding:
 def _median_areas(case: Case, ref: LayerRef) -> dict[str, list[float]]:
     """Areas in px² by class of the kept boxes."""
     features = case.features(ref)
-    bounds = bounds_of(features)
+    bounds = bounds_of_layer(case, ref)
     out: dict[str, list[float]] = {}
     for feature, (x0, y0, x1, y1) in zip(features, bounds, strict=True):
         if np.isfinite((x0, y0, x1, y1)).all():
@@ -319,7 +319,7 @@ def objects_have_room(case: Case) -> Finding:
     if scene is None:
         return not_applicable("the scene is not known")
     try:
-        bounds = bounds_of(case.features(ref))
+        bounds = bounds_of_layer(case, ref)
     except LayerUnreadableError:
         return not_applicable("the boxes cannot be read")
     covered = float(np.nansum((bounds[:, 2] - bounds[:, 0]) * (bounds[:, 3] - bounds[:, 1]))) if len(bounds) else 0.0
@@ -380,7 +380,7 @@ def no_empty_part_like_the_rest(case: Case) -> Finding:
         return not_applicable("no detections over a whole scene")
     scene = case.used_scenes[0]
     try:
-        b = bounds_of(case.features(ref))
+        b = bounds_of_layer(case, ref)
     except LayerUnreadableError:
         return not_applicable("the boxes cannot be read")
     b = b[np.isfinite(b).all(axis=1)]

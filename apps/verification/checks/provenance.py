@@ -155,6 +155,7 @@ def layers_of_the_parents(case: Case) -> Finding:
     if case.observation.tool != "measure" or not case.parents or not named:
         return not_applicable("no layer of a parent is measured")
     held = {r.artifact for o in case.parents for r in o.result.layers} | {s.artifact for s in case.scenes.values()}
+    held |= _vectors_asked(case)
     for pointer, digest in named:
         if digest not in held:
             return failed(

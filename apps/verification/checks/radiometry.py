@@ -119,10 +119,9 @@ def values_in_range(case: Case) -> Finding:
         if ref.kind != "raster" or formula is None or not formula.bounded or not case.is_small(ref):
             continue
         try:
-            raster = case.raster(ref)
+            values = case.valid_values(ref)
         except LayerUnreadableError:
             continue
-        values = raster.data[raster.valid]
         out = int((np.abs(values) > case.limits.index_bound + 1e-6).sum())
         if values.size and (worst is None or out / values.size > worst[0]):
             worst = (out / values.size, f"/result/layers/{k}", out, int(values.size))
@@ -363,10 +362,9 @@ def no_fill_value_in_raster(case: Case) -> Finding:
     if ref is None or not case.is_small(ref):
         return not_applicable("no raster that can be read whole")
     try:
-        raster = case.raster(ref)
+        values = case.valid_values(ref)
     except LayerUnreadableError:
         return not_applicable("the raster cannot be read")
-    values = raster.data[raster.valid]
     bad = int((~np.isfinite(values)).sum())
     nodata = {b.nodata for s in case.used_scenes for b in s.bands if b.nodata is not None and abs(b.nodata) > 1}
     for fill in nodata:

@@ -19,6 +19,7 @@ from apps.verification.records.wording import (
     base_name,
     class_in,
     dates_asked,
+    dates_of,
     is_silent_failure,
     kind_of,
     leaves,
@@ -27,6 +28,10 @@ from apps.verification.records.wording import (
     stem_of,
 )
 
+# Signs that make what a call gave doubtful for what is made from it.
+DOUBTS = ("one_raster_two_roles", "dates_mixed", "role_mismatch", "day_for_night", "input_lost", "parent_doubtful",
+          "not_finite", "fill_value", "index_fill", "impossible_temperature", "kelvin_range", "operand_doubtful")  # fmt: skip
+OUTPUT_ARGUMENTS = frozenset({"save_name", "cmap_name"})
 _DATA_FOLDER = re.compile(r"\S*/question\d+\S*")
 
 
@@ -69,6 +74,24 @@ class Product:
     is_doubtful: bool
     tool_asked: float
     depth: int
+    is_masked: bool = False
+    dates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a number that was seen comes from: the call that gave it. ``depth``: how many calculations lie behind it; ``dates``
+    of its files, sorted; shares as the signs of the same names tell them, NaN where they are not known."""
+
+    at: int
+    tool: str
+    quantity: str | None
+    is_doubtful: bool
+    covers_all: float
+    covers_year: float
+    depth: int
+    dates: tuple[str, ...]
+    n_values: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +110,20 @@ class NumbersSeen:
 
     def __init__(self) -> None:
         self._held: set[float] = set()
+        self._sources: dict[float, tuple[Source, int]] = {}
 
-    def add(self, values: list[float]) -> None:
-        for v in values:
+    def add(self, values: list[float], source: Source | None = None) -> None:
+        for place, v in enumerate(values):
             if math.isfinite(v) and abs(v) < 1e300:
-                self._held.add(float(f"{v:.4g}"))
+                rounded = float(f"{v:.4g}")
+                self._held.add(rounded)
                 self._held.add(float(f"{v:.3g}"))
+                if source is not None:
+                    self._sources[rounded] = (source, place)
+
+    def source(self, value: float) -> tuple[Source, int] | None:
+        """The newest call that gave this number to four digits, and the number's place in its output."""
+        return self._sources.get(float(f"{value:.4g}")) if math.isfinite(value) and abs(value) < 1e300 else None
 
     def __contains__(self, value: float) -> bool:
         return math.isfinite(value) and (float(f"{value:.4g}") in self._held or float(f"{value:.3g}") in self._held)
@@ -126,6 +157,7 @@ class RecordMemory:
         self.outputs: dict[str, set[str]] = {}
         self.short_outputs: Counter[str] = Counter()
         self.looks: dict[str, list[tuple[str, str | None]]] = {}
+        self.siblings: dict[str, list[tuple[str, float]]] = {}
         self.by_tool: Counter[str] = Counter()
         self.failed_by_tool: Counter[str] = Counter()
         self.silent_by_tool: Counter[str] = Counter()
@@ -166,12 +198,38 @@ class RecordMemory:
             return
         self._products(call, kind, signs)
         if "save" not in call.text[:20].lower():
-            self.seen.add(numbers_in(call.text))
+            values = numbers_in(call.text)
+            self.seen.add(values, self._source(call, signs, len(values)))
+            self._remember_siblings(call, values)
         if kind in ("classifier", "detector"):
             image = next((base_name(x) for x in leaves(dict(call.arguments)) if isinstance(x, str) and FILE.search(x)), None)
             if image:
                 found = class_in(call.text)
                 self.looks.setdefault(image, []).append((call.tool, found[0] if found else None))
+
+    def _source(self, call: Call, signs: Mapping[str, float], n_values: int) -> Source:
+        paths = paths_of(call)
+        operands = [self.seen.source(float(v)) for v in leaves(dict(call.arguments))
+                    if isinstance(v, (int, float)) and not isinstance(v, bool)]  # fmt: skip
+        held = [s for s, _ in (o for o in operands if o is not None)] if not paths else []
+        quantity = next((q for q in map(self.quantity, paths) if q), None) or next((s.quantity for s in held if s.quantity), None)
+        doubtful = any(signs.get(n) == 1.0 for n in DOUBTS) or any(s.is_doubtful for s in held)
+        dates = {d for x in paths for d in dates_of(x)} | {d for x in paths if (p := self.product(x)) for d in p.dates}
+        dates |= {d for s in held for d in s.dates}
+        return Source(
+            len(self.calls), call.tool, quantity, doubtful,
+            min((s.covers_all for s in held), default=signs.get("covers_all", math.nan)),
+            min((s.covers_year for s in held), default=signs.get("covers_year", math.nan)),
+            1 + max((s.depth for s in held), default=0), tuple(sorted(dates)[:400]), n_values,
+        )  # fmt: skip
+
+    def _remember_siblings(self, call: Call, values: list[float]) -> None:
+        paths = paths_of(call)
+        if not paths or len(values) != len(paths):
+            return
+        for path, value in zip(paths, values, strict=True):
+            if math.isfinite(value):
+                self.siblings.setdefault(sibling_key(call, path), []).append((base_name(path), value))
 
     def _list(self, text: str) -> None:
         files = re.findall(r'"([^"]+)"', text) or re.findall(r"'([^']+)'", text)
@@ -191,13 +249,26 @@ class RecordMemory:
             quantity = "difference"
         if "hotspot_tif" in call.tool or "segment" in call.tool:
             quantity = "mask"
-        doubtful = any(
-            signs.get(n) == 1.0
-            for n in ("one_raster_two_roles", "dates_mixed", "role_mismatch", "day_for_night", "input_lost", "parent_doubtful")
-        )
-        product = Product(quantity, call.tool, doubtful, signs.get("tool_asked", 0.0), int(signs.get("depth", 0)))
+        doubtful = any(signs.get(n) == 1.0 for n in DOUBTS)
+        inputs_given = paths_of(call)
+        made_from = [p for p in map(self.product, inputs_given) if p is not None]
+        masked = "mask" in call.tool.lower() or any(p.is_masked for p in made_from)
+        dates = frozenset(d for x in inputs_given for d in dates_of(x)).union(*(p.dates for p in made_from))
+        product = Product(quantity, call.tool, doubtful, signs.get("tool_asked", 0.0), int(signs.get("depth", 0)), masked, dates)
         for path in paths:
             self.products[path] = self.products[base_name(path)] = product
+
+
+def paths_of(call: Call) -> list[str]:
+    """Files that a call reads, in order."""
+    given = {k: v for k, v in call.arguments.items() if "output" not in k and "out_" not in k and k not in OUTPUT_ARGUMENTS}
+    return [x for x in leaves(given) if isinstance(x, str) and FILE.search(x)]
+
+
+def sibling_key(call: Call, path: str) -> str:
+    """Calls that do the same to files of one series share it: the tool, the file's stem and every argument that is no file."""
+    rest = {k: v for k, v in call.arguments.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    return f"{call.tool} {stem_of(path)} {json.dumps(rest, sort_keys=True)}"
 
 
 def _choice_numbers(text: str) -> list[ChoiceNumber]:

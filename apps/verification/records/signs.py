@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from apps.verification.records.memory import Call, RecordMemory
+from apps.verification.records.memory import OUTPUT_ARGUMENTS, Call, RecordMemory, sibling_key
 from apps.verification.records.wording import (
     FILE,
     INDICES,
@@ -36,10 +36,11 @@ FILL_VALUES = (2147483648.0, 2147483647.0, 9999.0, 99999.0, 999999.0, 3.40282346
 # A mean or percentile of land surface temperature outside both lies on no land that is imaged: kelvin, and degrees Celsius.
 # The coldest monthly means of the Antarctic plateau are about 205 K (Scambos et al. 2018, doi:10.1029/2018GL078133).
 LST_KELVIN, LST_CELSIUS = (200.0, 360.0), (-90.0, 80.0)
+# A scene's mean brightness temperature outside is cloud tops or nodata, hardly ground.
+BT_KELVIN = (200.0, 345.0)
 # An index statistic beyond this is a fill value divided by something, not a bright pixel.
 INDEX_FILL = 1e8
 MAX_OPERANDS = 400
-_OUTPUT_ARGUMENTS = frozenset({"save_name", "cmap_name"})
 _ASKS = (
     ("share", r"percentage|proportion|ratio|share|percent"), ("trend", r"trend|slope"), ("count", r"how many|count|number of"),
     ("mean", r"mean|average"), ("extreme", r"max|highest|peak|largest"), ("difference", r"difference|change|compare"),
@@ -58,7 +59,8 @@ AFTER = frozenset(
         "negative", "whole", "values", "writes", "lst_implausible", "impossible_temperature", "index_outside", "index_extreme",
         "index_fill", "box_convention", "choice_distance", "choice_hit", "choice_close", "choice_scale", "choice_range",
         "choice_percent", "choice_number_hit", "choice_number_share", "choice_number_all", "choice_number_percent", "same_output",
-        "repeat_differs", "confidence", "margin", "class_named", "second_agrees",
+        "repeat_differs", "confidence", "margin", "class_named", "second_agrees", "bt_implausible", "values_per_path", "spread",
+        "siblings", "sibling_offset", "sibling_differs", "sibling_repeats",
     }
 )  # fmt: skip
 
@@ -67,7 +69,7 @@ def signs_of(memory: RecordMemory, call: Call) -> dict[str, float]:
     """Every sign of one call, by name; what cannot be known is absent. Pure: ``memory`` is not changed."""
     out: dict[str, float] = {}
     kind, low = call.kind, call.tool.lower()
-    inputs = {k: v for k, v in call.arguments.items() if "output" not in k and "out_" not in k and k not in _OUTPUT_ARGUMENTS}
+    inputs = {k: v for k, v in call.arguments.items() if "output" not in k and "out_" not in k and k not in OUTPUT_ARGUMENTS}
     named = [(k, x) for k, v in inputs.items() for x in leaves(v) if isinstance(x, str) and FILE.search(x)]
     paths = [x for _, x in named]
     numbers = [float(x) for x in leaves(inputs) if isinstance(x, (int, float)) and not isinstance(x, bool)]
@@ -84,8 +86,11 @@ def signs_of(memory: RecordMemory, call: Call) -> dict[str, float]:
     _roles(out, kind, low, inputs, named)
     _origins(out, memory, inputs, paths)
     _series(out, memory, paths)
+    _lineage(out, memory, paths)
     thresholds, operands = _operands(out, memory, kind, low, inputs, numbers)
+    _sources(out, memory, kind, numbers)
     if has_values:
+        _siblings(out, memory, call, paths, values)
         _choices(out, memory, kind, values)
     _choice_numbers(out, memory, values, operands, thresholds)
     _history(out, memory, call, silent, writes)
@@ -130,6 +135,8 @@ def _values(out: dict[str, float], call: Call, kind: str, low: str, values: list
             any(not (kelvin[0] <= v <= kelvin[1] or celsius[0] <= v <= celsius[1]) for v in values)
         )
         out["lst_implausible"] = float(any(80 < v < 230 or v > 345 for v in values))
+    if is_level and values and known == {"bt"}:
+        out["bt_implausible"] = float(any(not BT_KELVIN[0] <= v <= BT_KELVIN[1] for v in values))
     if is_level and values and len(known) == 1 and known & INDICES:
         top = max(abs(v) for v in values)
         out["index_outside"], out["index_extreme"] = float(top > 1.05), float(top > 100)
@@ -253,6 +260,75 @@ def _series(out: dict[str, float], memory: RecordMemory, paths: Sequence[str]) -
     out["covers_all"] = min(1.0, taken / max(1, total))
     out["covers_year"] = min(1.0, taken / max(1, sum(y in asked_years for y, _ in marks)))
     out["covers_month"] = min(1.0, taken / max(1, sum(m in asked_months for _, m in marks)))
+
+
+def _lineage(out: dict[str, float], memory: RecordMemory, paths: Sequence[str]) -> None:
+    """What the files that this run wrote were made from: masked where a mask was asked for, of the date that their name says."""
+    held = [(p, product) for p in paths if (product := memory.product(p)) is not None]
+    out["asks_mask"] = float("mask" in memory.words)
+    if not held:
+        return
+    if out["asks_mask"]:
+        out["parent_masked"] = float(all(product.is_masked for _, product in held))
+    named = [(set(dates_of(p)), product.dates) for p, product in held if product.dates and dates_of(p)]
+    if named:
+        out["name_date_differs"] = sum(not (a & b) for a, b in named) / len(named)
+    out["parent_dates"] = float(max(len(product.dates) for _, product in held))
+
+
+def _sources(out: dict[str, float], memory: RecordMemory, kind: str, numbers: Sequence[float]) -> None:
+    """Where the operands of a calculation come from: which calls gave them, how whole those were, in what order of time."""
+    if kind not in ("arithmetic", "trend", "geometry", "area"):
+        return
+    found = [s for v in numbers[:MAX_OPERANDS] if not (v.is_integer() and abs(v) <= 3) and (s := memory.seen.source(v))]
+    if not found:
+        return
+    sources = [s for s, _ in found]
+    out["operand_doubtful"] = float(any(s.is_doubtful for s in sources))
+    out["operand_calls"] = float(len({s.at for s in sources}))
+    out["operand_tools"] = float(len({s.tool for s in sources}))
+    out["operand_quantities"] = float(len({s.quantity for s in sources}))
+    out["operand_depth"] = float(max(s.depth for s in sources))
+    out["operand_values"] = float(max(s.n_values for s in sources))
+    for name in ("covers_all", "covers_year"):
+        known = [v for s in sources if not math.isnan(v := getattr(s, name))]
+        if known:
+            out[f"operand_{name}"] = min(known)
+    if len(found) == 2:
+        (a, at_a), (b, at_b) = found
+        out["operand_one_output"] = float(a.at == b.at)
+        if a.at == b.at:
+            out["operand_step"] = float(max(-9, min(9, at_b - at_a)))
+        elif a.dates and b.dates and a.dates != b.dates:
+            out["operand_in_time"] = float((a.dates[0], a.dates[-1]) < (b.dates[0], b.dates[-1]))
+        if a.dates or b.dates:
+            out["operand_dates_alike"] = float(len(a.dates) == len(b.dates))
+
+
+def _siblings(out: dict[str, float], memory: RecordMemory, call: Call, paths: Sequence[str], values: list[float]) -> None:
+    """The value against those that the same tool gave for other files of the series in this run; values against each other."""
+    if paths:
+        out["values_per_path"] = min(10.0, len(values) / len(paths))
+    if len(values) > 2:
+        sizes = sorted(abs(v) for v in values)
+        out["spread"] = math.log10((sizes[-1] + 1e-6) / (sizes[len(sizes) // 2] + 1e-6))
+    if len(paths) != len(values) or not paths:
+        return
+    offsets, counts, differs, repeats = [], [], False, False
+    for path, value in list(zip(paths, values, strict=True))[:60]:
+        held = memory.siblings.get(sibling_key(call, path), [])
+        name = base_name(path)
+        same = [v for n, v in held if n == name]
+        others = [v for n, v in held if n != name]
+        differs = differs or any(not _near(v, value, 1e-4) for v in same)
+        repeats = repeats or any(v == value for v in others)
+        counts.append(len({n for n, _ in held if n != name}))
+        if others:
+            middle = sorted(abs(v) for v in others)[len(others) // 2]
+            offsets.append(abs(math.log10((abs(value) + 1e-6) / (middle + 1e-6))))
+    out["siblings"], out["sibling_differs"] = float(max(counts)), float(differs)
+    if offsets:
+        out["sibling_offset"], out["sibling_repeats"] = max(offsets), float(repeats)
 
 
 def _operands(out: dict[str, float], memory: RecordMemory, kind: str, low: str, inputs: Mapping[str, Any],

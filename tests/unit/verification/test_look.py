@@ -40,7 +40,10 @@ def test_formulas_against_figures_by_hand() -> None:
     assert np.isnan(INDICES["ndvi"].compute({"nir": np.array([0.0]), "red": np.array([0.0])})[0])
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(dense_look_px=800), Limits(full_look_px=1000, look_window_px=16)])
+SAMPLED = Limits(full_look_px=1000, dense_look_px=800, look_window_px=16)
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(dense_look_px=800), SAMPLED])
 def test_whole_thinned_and_windowed_looks_agree_with_right_observations(limits: Limits) -> None:
     for make in (s.mean, s.area, s.share, s.water, s.change, s.series, s.region):
         results, scores = run_checks(make().but(limits=limits).case())
@@ -48,10 +51,34 @@ def test_whole_thinned_and_windowed_looks_agree_with_right_observations(limits: 
         assert scores.get("look_agreement", 1.0) > 0.5
 
 
-def test_a_thinned_look_still_sees_a_shifted_mask_and_a_wrong_value() -> None:
+@pytest.mark.parametrize("limits", [Limits(dense_look_px=800), SAMPLED])
+def test_a_thinned_look_still_sees_a_wrong_value(limits: Limits) -> None:
+    for make, factor in ((s.mean, 0.2), (s.area, 2.0), (s.share, 0.3), (s.region, 0.2)):
+        made = make()
+        value = made.observation.result.value
+        assert isinstance(value, float)
+        wrong = made.but({"/result/value": value * factor}, limits=limits)
+        results, _ = run_checks(wrong.case(), ["consistency.value_matches_source"])
+        assert results[0].outcome == "failed", make.__name__
+
+
+def test_standard_errors_cover_what_regular_samples_of_a_known_whole_miss() -> None:
+    whole = np.random.default_rng(7).gamma(0.6, 2.0, (900, 900))
+    for name in ("mean", "std", "median", "percentile:95"):
+        truth = estimate(whole.ravel(), name).value
+        off = []
+        for shift in range(8):
+            seen = estimate(whole[shift::8, shift::8].ravel(), name, step=8)
+            off.append(abs(seen.value - truth) / seen.error)
+        assert max(off) < 6, name
+        assert max(off) > 0.05, name
+    rare = np.zeros(10_000)
+    assert estimate(rare, "mean", step=10).error * 6 > 1e-3  # one in a thousand may be missing from ten thousand samples
+    assert estimate(rare, "mean", step=10).error * 6 < 1e-2
+
+
+def test_a_thinned_look_still_sees_a_shifted_mask() -> None:
     limits = Limits(dense_look_px=800)
-    results, _ = run_checks(s.mean().but({"/result/value": 0.10}, limits=limits).case(), ["consistency.value_matches_source"])
-    assert results[0].outcome == "failed"
     made = s.water()
     at, ref = next((k, r) for k, r in enumerate(made.observation.result.layers) if r.kind == "mask")
     assert ref.grid is not None
@@ -82,7 +109,7 @@ def test_it_says_what_it_cannot_follow() -> None:
     with pytest.raises(CannotLookError, match="not at hand"):
         look_of(made.but(has_reader=False).case())
     with pytest.raises(CannotLookError, match="no valid pixel"):
-        estimate([np.empty(0)], True, "mean")
+        estimate(np.empty(0), "mean")
 
 
 def test_cache_is_bounded_and_read_only() -> None:
