@@ -132,8 +132,20 @@ class RegionMask:
         left, top, width, height = self.bounds_px
         if self.polygon is None:
             return width * height
-        return sum(int(np.count_nonzero(self.mask((left, r, width, min(512, top + height - r)))))
-                   for r in range(top, top + height, 512))
+        if not width or not height:
+            return 0
+        edges, rows, x, slope = self._crossings(self.bounds_px)
+        before = np.clip(np.floor(x) + 1, 0, width).astype(np.int64)
+        # a row's crossings in pairs: what lies between the two is inside
+        order = np.lexsort((before, rows))
+        unsettled = np.zeros(height, dtype=bool)
+        whole, near = self._unsettled(self.bounds_px, edges, rows, x, slope)
+        unsettled[whole] = unsettled[rows[near]] = True
+        kept = order[~unsettled[rows[order]]]
+        total = int((before[kept][1::2] - before[kept][::2]).sum())
+        for first, last in _runs(unsettled, 512):
+            total += int(np.count_nonzero(self.mask((left, top + first, width, last - first))))
+        return total
 
     def touches(self, window: Window) -> bool:
         left, top, width, height = self.bounds_px
@@ -158,12 +170,14 @@ class RegionMask:
         edges = np.concatenate(rings)
         return np.where((edges[:, 1] > edges[:, 3])[:, None], edges[:, [2, 3, 0, 1]], edges)
 
-    def _filled(self, window: Window) -> NDArray[np.bool_]:
-        """Rows filled between the outline's crossings; where a centre is too near the outline for that, it is asked of GEOS."""
-        c0, r0, w, h = window
+    def _crossings(self, window: Window) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64],
+                                                  NDArray[np.float64]]:
+        """(edges near the window's rows; row, place and slope dx/dy of each crossing of a row of centres by one of them). Rows
+        and places are counted from the first centre of the window; places lie on either side of it too."""
+        c0, r0, _, h = window
         edges = self._edges
         edges = edges[(edges[:, 3] >= r0) & (edges[:, 1] <= r0 + h)]
-        # rows whose centres an edge passes, counted from the window's first
+        # rows whose centres an edge passes
         first = np.clip(np.ceil(edges[:, 1] - r0 - 0.5), 0, h).astype(np.int64)
         last = np.clip(np.ceil(edges[:, 3] - r0 - 0.5), 0, h).astype(np.int64)
         n = last - first
@@ -171,37 +185,63 @@ class RegionMask:
         rows = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n) + np.repeat(first, n)
         x0, y0, x1, y1 = edges[which].T
         slope = (x1 - x0) / (y1 - y0)
-        x = x0 + (rows + (r0 + 0.5) - y0) * slope - (c0 + 0.5)
+        return edges, rows, x0 + (rows + (r0 + 0.5) - y0) * slope - (c0 + 0.5), slope
+
+    def _filled(self, window: Window) -> NDArray[np.bool_]:
+        """Rows filled between the outline's crossings; where a centre is too near the outline for that, it is asked of GEOS."""
+        _, _, w, h = window
+        edges, rows, x, slope = self._crossings(window)
         # a crossing lies before the first centre that is beyond it
         before = np.clip(np.floor(x) + 1, 0, w).astype(np.int64)
-        inner = (before > 0) & (before < w)
         start = np.bincount(rows[before == 0], minlength=h) % 2 == 1
         out = np.repeat(start, w).reshape(h, w)
-        crossed = np.unique(rows[inner])
-        if crossed.size:
-            flips = np.zeros((crossed.size, w), dtype=np.uint8)
-            flips[:, 0] = start[crossed]
-            np.add.at(flips, (np.searchsorted(crossed, rows[inner]), before[inner]), 1)
-            out[crossed] = np.bitwise_xor.accumulate(flips & 1, axis=1).view(bool)
-        self._settle(out, window, edges, rows, x, slope)
+        inner = np.nonzero((before > 0) & (before < w))[0]
+        inner = inner[np.argsort(rows[inner], kind="stable")]
+        at, before = rows[inner], before[inner].astype(np.int32)
+        columns = np.arange(w, dtype=np.int32)
+        # one crossing of every row at a time: beyond it the row is turned over
+        turn = np.arange(at.size) - np.searchsorted(at, at)
+        for k in range(int(turn.max()) + 1 if turn.size else 0):
+            now = turn == k
+            mine = at[now]
+            if mine.size == mine[-1] - mine[0] + 1:
+                out[mine[0]:mine[-1] + 1] ^= columns >= before[now][:, None]
+            else:
+                out[mine] ^= columns >= before[now][:, None]
+        whole, near = self._unsettled(window, edges, rows, x, slope)
+        if whole.size or near.any():
+            self._settle(out, window, whole, rows[near], x[near])
         return out
 
-    def _settle(self, out: NDArray[np.bool_], window: Window, edges: NDArray[np.float64], rows: NDArray[np.int64],
-                x: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
-        """Decides again, by GEOS, the centres that rounding could put on the wrong side: those next to a crossing by less than
-        its error, and the rows of centres that pass a vertex."""
+    @staticmethod
+    def _unsettled(window: Window, edges: NDArray[np.float64], rows: NDArray[np.int64], x: NDArray[np.float64],
+                   slope: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """What rounding could put on the wrong side: (rows of centres that pass a vertex or lie along an edge, crossings that
+        are next to a centre by less than their error)."""
         error = _ROUNDING * max(1.0, float(np.abs(edges).max(initial=1.0)))
         reach = error * (1 + np.abs(slope))
         near = np.abs(x - np.round(x)) <= reach
-        # an edge along a row of centres has no crossing of its own
-        c0, r0, w, h = window
+        _, r0, _, h = window
         levels = np.concatenate([edges[:, 1], edges[:, 3]]) - r0 - 0.5
         whole = np.round(levels[np.abs(levels - np.round(levels)) <= error]).astype(np.int64)
-        whole = np.unique(np.concatenate([whole, rows[near & (reach >= 1)]]))
-        whole = whole[(whole >= 0) & (whole < h)]
-        place_rows = np.concatenate([rows[near], np.repeat(whole, w)])
-        place_cols = np.concatenate([np.round(x[near]).astype(np.int64), np.tile(np.arange(w), whole.size)])
+        # an edge along a row of centres has no crossing of its own
+        whole = np.unique(np.concatenate([whole[(whole >= 0) & (whole < h)], rows[near & (reach >= 1)]]))
+        return whole, near
+
+    def _settle(self, out: NDArray[np.bool_], window: Window, whole: NDArray[np.int64], rows: NDArray[np.int64],
+                x: NDArray[np.float64]) -> None:
+        """Decides by GEOS all centres of the rows ``whole``, and those next to the places (``rows``, ``x``)."""
+        c0, r0, w, _ = window
+        place_rows = np.concatenate([rows, np.repeat(whole, w)])
+        place_cols = np.concatenate([np.round(x).astype(np.int64), np.tile(np.arange(w), whole.size)])
         fits = (place_cols >= 0) & (place_cols < w)
         place_rows, place_cols = place_rows[fits], place_cols[fits]
         if place_rows.size:
             out[place_rows, place_cols] = shapely.contains_xy(self.polygon, place_cols + (c0 + 0.5), place_rows + (r0 + 0.5))
+
+
+def _runs(flags: NDArray[np.bool_], longest: int) -> list[tuple[int, int]]:
+    """(first, one past the last) of runs of True, cut to ``longest``."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return [(a, min(a + longest, last)) for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+            for a in range(first, last, longest)]

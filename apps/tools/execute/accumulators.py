@@ -28,7 +28,7 @@ def cells(sample: Sample) -> Iterator[tuple[slice, slice]]:
             yield slice(r, min(r + CELL, height)), slice(c, min(c + CELL, width))
 
 
-def valid_values(sample: Sample, at: tuple[slice, slice]) -> NDArray[np.float64]:
+def valid_values(sample: Sample, at: tuple[slice, slice]) -> NDArray[Any]:
     """The valid values of a cell in row order; the cell itself, (rows, columns), where all are valid."""
     data, valid = sample.data[at], sample.valid[at]
     return data if valid.all() else data[valid]
@@ -36,11 +36,51 @@ def valid_values(sample: Sample, at: tuple[slice, slice]) -> NDArray[np.float64]
 
 def _total(values: NDArray[np.float64]) -> float:
     """Their sum in an order that hangs on the cell alone, whichever window the values are a view of: by rows, then the rows."""
-    return float(values.sum(axis=-1).sum()) if values.ndim == 2 else float(values.sum())
+    rows = np.add.reduce(values, axis=-1)
+    return float(np.add.reduce(rows)) if values.ndim == 2 else float(rows)
+
+
+# n, sum, mean, sums of the second to fourth powers of deviations, least, greatest
+CellFigures = tuple[int, float, float, float, float, float, float, float]
+
+
+def cell_moments(values: NDArray[Any], order: int) -> CellFigures | None:
+    """Figures of a cell's valid values, (rows, columns) or flat; None without values."""
+    n = values.size
+    if not n:
+        return None
+    if order == 1 and values.dtype.kind in "iub":
+        # exact, as it is in float64: 2 ** 16 values of at most 32 bits
+        total = float(np.add.reduce(values, axis=None, dtype=np.int64))
+    else:
+        wide = values.astype(np.float64, copy=False)
+        total = _total(wide)
+    mean = total / n
+    m2 = m3 = m4 = 0.0
+    if order > 1:
+        d = wide - mean
+        square = d * d
+        m2 = _total(square)
+        if order > 2:
+            m4 = _total(square * square)
+            square *= d
+            m3 = _total(square)
+    return n, total, mean, m2, m3, m4, float(np.minimum.reduce(values, axis=None)), float(np.maximum.reduce(values, axis=None))
+
+
+def moments_of(sample: Sample, at: tuple[slice, slice], order: int) -> CellFigures | None:
+    """Figures of one cell of a sample, of ``order`` or higher; computed once, whoever asks."""
+    key = at[0].start, at[1].start
+    held: tuple[int, CellFigures | None] | None = sample.known.get(key)
+    if held is None or held[0] < order:
+        held = sample.known[key] = order, cell_moments(valid_values(sample, at), order)
+    return held[1]
 
 
 class Moments:
     """Count, extremes, sum and central moments up to ``order`` (1: mean, 2: variance, 4: skewness and kurtosis)."""
+
+    takes_held = True
 
     def __init__(self, order: int = 1):
         self.order = order
@@ -52,26 +92,10 @@ class Moments:
         first, self._done = not self._done, True
         return first
 
-    def gather(self, sample: Sample) -> list[tuple[int, float, float, float, float, float, float, float]]:
-        out = []
-        for at in cells(sample):
-            values = valid_values(sample, at)
-            n = values.size
-            if not n:
-                continue
-            total = _total(values)
-            mean = total / n
-            m2 = m3 = m4 = 0.0
-            if self.order > 1:
-                d = values - mean
-                square = d * d
-                m2 = _total(square)
-                if self.order > 2:
-                    m3, m4 = _total(square * d), _total(square * square)
-            out.append((n, total, mean, m2, m3, m4, float(values.min()), float(values.max())))
-        return out
+    def gather(self, sample: Sample) -> list[CellFigures]:
+        return [found for at in cells(sample) if (found := moments_of(sample, at, self.order)) is not None]
 
-    def merge(self, part: list[tuple[int, float, float, float, float, float, float, float]]) -> None:
+    def merge(self, part: list[CellFigures]) -> None:
         for n, total, mean, m2, m3, m4, low, high in part:
             self.n += n
             self.low, self.high = min(self.low, low), max(self.high, high)
@@ -250,6 +274,8 @@ class Histogram:
 
 class TrueArea:
     """Pixels and geodesic area of a mask's True and valid pixels; areas stay None on a grid without CRS."""
+
+    takes_held = True
 
     def __init__(self) -> None:
         self.n_true = self.n_valid = 0

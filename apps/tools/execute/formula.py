@@ -34,6 +34,7 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": np.divide, "^": np.power, "**": np.power,
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
 }
+_ARITHMETIC: dict[str, Any] = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,17 @@ class Formula:
         with np.errstate(all="ignore"):
             for top in range(0, valid.shape[0], rows):
                 at = slice(top, top + rows)
-                data[at] = _value(self.tree, {name: planes[name].data[at] for name in self.names})
-                np.isfinite(data[at], out=finite[at])
+                strip = data[at]
+                found = _value(self.tree, {name: planes[name].strip(at) for name in self.names}, strip)
+                if found is not strip:
+                    strip[...] = found
+                np.isfinite(strip, out=finite[at])
         finite &= valid
         return Plane(data, finite)
 
 
-def _value(tree: Any, planes: Mapping[str, NDArray[Any]]) -> Any:
+def _value(tree: Any, planes: Mapping[str, NDArray[Any]], out: NDArray[np.float64] | None = None) -> Any:
+    """The value of a tree; arithmetic is written into ``out`` where that is given."""
     head = tree[0]
     if head == "number":
         return tree[1]
@@ -72,7 +77,12 @@ def _value(tree: Any, planes: Mapping[str, NDArray[Any]]) -> Any:
         return -_value(tree[1], planes)
     if head == "call":
         return FUNCTIONS[tree[1]][1](*(_value(a, planes) for a in tree[2]))
-    result = _BINARY[head](_value(tree[1], planes), _value(tree[2], planes))
+    left, right = _value(tree[1], planes), _value(tree[2], planes)
+    if head in _ARITHMETIC and isinstance(left, np.ndarray) and left.dtype == np.float64 and left.ndim:
+        # a value in between is nobody else's: the result takes its place
+        place = out if out is not None else left if tree[1][0] in _ARITHMETIC else None
+        return _ARITHMETIC[head](left, right, out=place)
+    result = _BINARY[head](left, right)
     return result.astype(np.float64) if getattr(result, "dtype", None) == np.bool_ else result
 
 

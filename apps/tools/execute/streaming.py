@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from apps.core.errors import ModelError
 from apps.core.geo.grid import Grid
+from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import Node, ToolCancelledError
 from apps.tools.execute.accumulators import CELL, Moments
-from apps.tools.execute.types import Accumulator, Plane, Planned, RasterType, Sample, Target
+from apps.tools.execute.types import Accumulator, NarrowPlane, Plane, Planned, RasterType, Sample, Target
 from apps.tools.region import RegionMask
 from apps.tools.sentences import without_paths
 
@@ -82,6 +83,13 @@ def _keep_freed_memory() -> None:
     del block
 
 
+def _are_plain_integers(info: SceneInfo, bands: Sequence[int]) -> bool:
+    """True where the bands' stored values are their physical ones, whole numbers of up to 32 bits."""
+    chosen = [b for b in info.bands if b.index in bands]
+    kind = np.dtype(info.dtype)
+    return kind.kind in "iu" and kind.itemsize <= 4 and all((b.scale, b.offset) == (1.0, 0.0) for b in chosen)
+
+
 class _WindowReads:
     """Planes of one window, each computed once; what ``evaluate`` of a node may ask."""
 
@@ -89,6 +97,8 @@ class _WindowReads:
         self._engine, self._bands = engine, bands
         self.planes: dict[tuple[str, Window], Plane] = {}
         self._scenes: dict[tuple[str, Window], dict[int, Plane]] = {}
+        self._inside: dict[tuple[str, Window], NDArray[np.bool_]] = {}
+        self._known: dict[tuple[str, Window], dict[tuple[int, int], Any]] = {}
 
     def plane(self, node: str, window: Window) -> Plane:
         key = (node, window)
@@ -99,16 +109,28 @@ class _WindowReads:
             found = self.planes[key] = evaluate(self, window)
         return found
 
+    def inside(self, node: str, window: Window, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Where the node's plane is valid and the region holds; not to be written to."""
+        key = (node, window)
+        if key not in self._inside:
+            self._inside[key] = self.plane(node, window).valid & inside
+        return self._inside[key]
+
+    def known(self, node: str, window: Window) -> dict[tuple[int, int], Any]:
+        """Figures of the cells of the node's plane inside the region, as far as somebody computed them."""
+        return self._known.setdefault((node, window), {})
+
     def band(self, scene_id: str, index: int, window: Window) -> Plane:
         key = (scene_id, window)
         if key not in self._scenes:
             wanted = self._bands.get(scene_id, (index,))
             reader = self._engine.reader(scene_id)
-            # complex samples come as they are stored; what is handed on is their amplitude
-            read = reader.read(wanted, window, physical=not reader.info.dtype.startswith("complex"))
+            # complex samples come as they are stored; what is handed on is their amplitude. So do whole numbers without scale
+            read = reader.read(wanted, window, physical=not (reader.info.dtype.startswith("complex")
+                                                             or _are_plain_integers(reader.info, wanted)))
             data = np.abs(read.data) if np.iscomplexobj(read.data) else read.data
-            self._scenes[key] = {b: Plane(np.asarray(data[i], dtype=np.float64), read.valid[i])
-                                 for i, b in enumerate(wanted)}
+            self._scenes[key] = {b: Plane(data[i], read.valid[i]) if data.dtype == np.float64 else
+                                 NarrowPlane(data[i], read.valid[i]) for i, b in enumerate(wanted)}
         return self._scenes[key][index]
 
     def state(self, node: str) -> Any:
@@ -245,18 +267,16 @@ class Engine:
             reads = _WindowReads(self, ordered)
             inside = region.mask(window)
             parts: list[Any] = []
-            moments: dict[str, Any] = {}
             for t, accumulator in targets:
                 planes = [reads.plane(n, window) for n in t]
-                valid = inside & planes[0].valid
+                valid = reads.inside(t[0], window, inside)
                 for p in planes[1:]:
-                    valid &= p.valid
-                parts.append(accumulator.gather(
-                    Sample(window, grid, planes[0].data, valid, tuple(p.data for p in planes))))
-                if isinstance(accumulator, Moments):
-                    # the figures of the node are the same moments
-                    moments[t[0]] = parts[-1]
-            figures = [self._figures_part(n, reads, window, inside, grid, moments) for n in watched]
+                    valid = valid & p.valid
+                held = tuple(p.held if getattr(accumulator, "takes_held", False) else p.data for p in planes)
+                known = reads.known(t[0], window) if len(t) == 1 else {}
+                parts.append(accumulator.gather(Sample(window, grid, held[0], valid, held, known)))
+            # after the targets: what those computed of a node's cells are its figures
+            figures = [self._figures_part(n, reads, window, inside, grid) for n in watched]
             return parts, figures, window[2] * window[3]
 
         self._walk(windows, work, targets, message)
@@ -279,10 +299,10 @@ class Engine:
         return False
 
     def _figures_part(self, node: str, reads: _WindowReads, window: Window, inside: NDArray[np.bool_],
-                      grid: Grid, moments: Mapping[str, Any]) -> tuple[str, Any, int, int, int, int]:
+                      grid: Grid) -> tuple[str, Any, int, int, int, int]:
         planned = self.program.planned[node]
         plane = reads.plane(node, window)
-        valid = plane.valid & inside
+        valid = reads.inside(node, window, inside)
         joint = inside
         for i in self.program.raster_inputs(node):
             if not planned.resamples and self.program.type_of(i).grid == grid:
@@ -292,12 +312,10 @@ class Engine:
         n_inside, n_joint, n_valid = (int(np.count_nonzero(x)) for x in (inside, joint, valid))
         span = self.program.type_of(node).range
         n_out = 0
-        part = moments.get(node)
-        if part is None:
-            part = Moments().gather(Sample(window, grid, plane.data, valid))
+        part = Moments().gather(Sample(window, grid, plane.held, valid, known=reads.known(node, window)))
         slack = 1e-9 * max([1.0, *(abs(v) for v in (span.low, span.high) if math.isfinite(v))])
         if any(p[6] < span.low - slack or p[7] > span.high + slack for p in part):
-            values = plane.data[valid]
+            values = plane.held[valid]
             n_out = int(np.count_nonzero((values < span.low - slack) | (values > span.high + slack)))
         masked = n_inside - n_joint if planned.bands else 0
         return node, part, masked, max(0, n_joint - n_valid), n_out, n_inside
@@ -343,6 +361,8 @@ class Engine:
 
 class LayerPixels:
     """Collects a node's pixels as a layer; every ``step``-th pixel where the grid is too large for one array."""
+
+    takes_held = True
 
     def __init__(self, grid: Grid, *, limit_px: int, is_mask: bool):
         step = 1

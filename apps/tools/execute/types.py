@@ -50,6 +50,51 @@ class Plane:
     data: NDArray[np.float64]
     valid: NDArray[np.bool_]
 
+    @property
+    def held(self) -> NDArray[Any]:
+        """The same values in the type that they lie in memory as: float64, or a narrower real type that holds them exactly."""
+        return self.data
+
+    def strip(self, rows: slice) -> NDArray[np.float64]:
+        """Some rows in float64."""
+        return self.data[rows]
+
+
+class NarrowPlane(Plane):
+    """A plane in the narrower real type that it was read in. It is widened strip by strip where a formula takes it, so that the
+    wide values stay in the processor's cache, or once as a whole where ``data`` is asked for. Masked values are NaN when wide."""
+
+    __slots__ = ("_held", "_is_whole", "_wide")
+    _held: NDArray[Any]
+    _wide: NDArray[np.float64] | None
+    _is_whole: bool
+
+    def __init__(self, held: NDArray[Any], valid: NDArray[np.bool_]):
+        object.__setattr__(self, "_held", held)
+        object.__setattr__(self, "_wide", None)
+        object.__setattr__(self, "_is_whole", bool(valid.all()))
+        object.__setattr__(self, "valid", valid)
+
+    @property
+    def data(self) -> NDArray[np.float64]:  # type: ignore[override]
+        if self._wide is None:
+            object.__setattr__(self, "_wide", self._widened(slice(None)))
+        assert self._wide is not None
+        return self._wide
+
+    @property
+    def held(self) -> NDArray[Any]:
+        return self._held
+
+    def strip(self, rows: slice) -> NDArray[np.float64]:
+        return self._widened(rows) if self._wide is None else self._wide[rows]
+
+    def _widened(self, rows: slice) -> NDArray[np.float64]:
+        wide = self._held[rows].astype(np.float64)
+        if not self._is_whole:
+            wide[~self.valid[rows]] = np.nan
+        return wide
+
 
 @dataclass(frozen=True, slots=True)
 class SceneType:
@@ -131,6 +176,8 @@ class Sample:
     """One window of one node, or of several on one grid, as an accumulator sees it.
 
     ``data`` is the first node's plane, ``planes`` all of them; ``valid`` is True where all are valid and inside the region.
+    An accumulator with ``takes_held`` gets planes in the type that they lie in memory as. ``known`` holds figures of the cells of
+    this very plane and mask that were computed already.
     """
 
     window: Window
@@ -138,6 +185,7 @@ class Sample:
     data: NDArray[np.float64]
     valid: NDArray[np.bool_]
     planes: tuple[NDArray[np.float64], ...] = ()
+    known: dict[tuple[int, int], Any] = field(default_factory=dict)
 
     def areas_m2(self) -> NDArray[np.float64] | None:
         """Geodesic area of each pixel of the window; None without CRS."""
