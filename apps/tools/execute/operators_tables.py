@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Frozen, JsonMap
 from apps.core.geo.grid import geod_of, transformer
-from apps.tools.execute.accumulators import Histogram, Moments, TrueArea, cells
+from apps.tools.execute.accumulators import CellFigures, Histogram, Moments, TrueArea, cell_moments, cells, moments_of
 from apps.tools.execute.equations import check_solvable, real_solutions, residual
 from apps.tools.execute.formula import parse
 from apps.tools.execute.operators_products import same_grid
@@ -112,6 +112,7 @@ class Zonal:
     def __init__(self, masks: Sequence[RegionMask | None], make: Any):
         self.masks = masks
         self.parts: list[Any] = [make() for _ in masks]
+        self.takes_held: bool = getattr(self.parts[0], "takes_held", False)
         self._active: list[bool] = []
 
     def wants_pass(self) -> bool:
@@ -122,13 +123,33 @@ class Zonal:
         out = []
         for i, (mask, accumulator) in enumerate(zip(self.masks, self.parts, strict=True)):
             if mask is not None and self._active[i] and mask.touches(sample.window):
-                valid = sample.valid & mask.mask(sample.window)
-                out.append((i, accumulator.gather(Sample(sample.window, sample.grid, sample.data, valid, sample.planes))))
+                inside = mask.mask(sample.window)
+                if isinstance(accumulator, Moments):
+                    out.append((i, _zone_moments(sample, inside, accumulator.order)))
+                else:
+                    valid = sample.valid & inside
+                    out.append((i, accumulator.gather(Sample(sample.window, sample.grid, sample.data, valid, sample.planes))))
         return out
 
     def merge(self, part: list[tuple[int, Any]]) -> None:
         for i, p in part:
             self.parts[i].merge(p)
+
+
+def _zone_moments(sample: Sample, inside: NDArray[np.bool_], order: int) -> list[CellFigures]:
+    """Figures of the sample's cells in a zone. A cell that lies in it whole is computed once for all who ask."""
+    out = []
+    for at in cells(sample):
+        mine = inside[at]
+        if mine.all():
+            found = moments_of(sample, at, order)
+        elif mine.any():
+            found = cell_moments(sample.data[at][sample.valid[at] & mine], order)
+        else:
+            continue
+        if found is not None:
+            out.append(found)
+    return out
 
 
 def _moments(found: Any) -> dict[str, JsonValue]:
