@@ -3,7 +3,9 @@
 The shift between the two is estimated by phase correlation and reported first. Then the later image is brought to the earlier
 one's radiometry band by band (equal medians and median deviations), the change vector's length is taken in units of its
 noise, and pixels above a threshold are change: Otsu's, but never below NOISE_FACTOR times the noise, so that two identical dates
-give no change. With an index, the same is done to the difference of the index, and a given threshold may replace Otsu's.
+give no change. With an index, the same is done to the difference of the index, and a given threshold may replace Otsu's. A change
+model that a person added (``options={"model": NAME}``) may look instead: red, green and blue of both, a probability by pixel,
+change from 0.5 on. It is asked first whether a picture differs from itself; one that says so gives no answer.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 from scipy import ndimage
 
-from apps.core.errors import ModelError
+from apps.core.errors import ModelError, ToolAbstainedError
 from apps.core.evidence.observation import Configuration, Evidence, Result
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid, transformer
@@ -31,11 +33,16 @@ from apps.tools.perceive.sampling import View, view_of
 from apps.tools.region import RegionMask
 from apps.tools.registration import estimated_shift
 from apps.tools.thresholds import otsu
+from apps.tools.zoo.changers import ChangeModel, load_changer
+from apps.tools.zoo.registry import model_named
 
 # A change is told from noise at this many robust standard deviations.
 NOISE_FACTOR = 4.0
 # Above this many pixels of shift, differences along edges are no change of the ground.
 SHIFT_LIMIT_PX = 1.0
+# A change model's own word, and the share of changed pixels between a picture and itself above which it is not believed.
+MODEL_THRESHOLD, MOST_SELF_CHANGE = 0.5, 0.001
+_REFERENCE = "Bruzzone and Fernandez Prieto 2000, IEEE TGRS 38; Otsu 1979"
 _COMMON = ("blue", "green", "red", "nir", "nir08", "swir1", "swir2", "gray", "pan", "vv", "vh", "hh", "hv", "rededge1",
            "rededge2", "rededge3", "ndvi", "evi", "index", "elevation", "lst")
 
@@ -48,7 +55,9 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
     before, after = (ctx.scene(i) for i in arguments.image_paths)
     method = arguments.regions_method
     index = method.index.lower() if method is not None and method.index else ""
-    roles = _roles(before, after, index)
+    asked = str(arguments.options.get("model") or "")
+    changer = _changer(asked, index, before) if asked else None
+    roles = _roles(before, after, index) if changer is None else _colours(before, after)
     view = view_of(ctx.reader(before.scene_id), [before.bands_with_role(r)[0].index for r in roles])
     if view.step > 1:
         ctx.log("info", f"Compared at every {view.step:.1f}th pixel.")
@@ -71,13 +80,17 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         ctx.log("warning", f"The images lie {shift_length:.2f} pixels apart: differences along edges are not change of the "
                            "ground.")
     ctx.progress(3, 4, "Comparing")
-    if index:
+    if changer is not None:
+        magnitude, figures = _modelled(ctx, changer, before, view, other, valid)
+        signed, how = None, "model"
+    elif index:
         magnitude, signed, figures = _index_change(before, after, index, roles, view, other, valid)
         how = f"{index}_difference"
     else:
         magnitude, figures = change_vector(view.data, other.data, valid)
         signed, how = None, "change_vector"
-    threshold, chosen, separability, histogram = _threshold(magnitude[valid], method, index)
+    threshold, chosen, separability, histogram = (_threshold(magnitude[valid], method, index) if changer is None else
+                                                  _model_threshold(magnitude[valid], method))
     side = method.side if method is not None and index else "above"
     if signed is not None and isinstance(method.threshold if method else None, (int, float)):
         assert method is not None
@@ -85,7 +98,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         mask = (signed > limit if side == "above" else signed < limit) & valid
         threshold, chosen = limit, "given"
     else:
-        mask = (magnitude > threshold) & valid
+        mask = (magnitude > threshold if changer is None else magnitude >= threshold) & valid
     n_before = int(mask.sum())
     min_px = max(1, method.min_px if method else 0)
     labels, n_pieces = ndimage.label(mask, structure=np.ones((3, 3)))
@@ -105,7 +118,8 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
     layers = (
         ctx.layers.put_mask(mask, valid, view.grid, label="change", scene_id=before.scene_id),
         ctx.layers.put_raster(MaskedRaster(data[None], valid[None], view.grid, (Band(index=1, role="index", unit="1"),), "1"),
-                              label="change magnitude" if signed is None else f"{index} change", scene_id=before.scene_id))
+                              label=("change probability" if changer else "change magnitude") if signed is None
+                              else f"{index} change", scene_id=before.scene_id))
     intermediate: dict[str, JsonValue] = {
         "mask_px": n_true, "candidates": n_before, "kept": n_true, "valid_px": n_valid, "polygons": len(sizes),
         "pieces_before": n_pieces, "edge_px": edge_px(mask, valid), "numerator": n_true, "denominator": n_valid,
@@ -113,25 +127,31 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         "shift_px": [float(s) for s in shift] if shift is not None else None, "shift_length_px": shift_length,
         "shift_m": shift_length * view.grid.gsd_m if shift_length is not None and view.grid.gsd_m else None,
         "edge_likeness": likeness, **figures}
+    doubts = [] if changer is None else _doubts(changer, before, view)
+    for line in doubts:
+        ctx.log("warning", line)
     mapping = {s.scene_id: {r: s.bands_with_role(r)[0].index for r in roles} for s in (before, after)}
     bands = [list(mapping[s.scene_id].values()) for s in (before, after)]
     passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None,
                                     "region_crs": region_crs}
     ctx.progress(4, 4, "Compared")
     return ToolOutcome(
-        configuration=Configuration(coarse="change", fine=f"change/{how}/{chosen}"), arguments_passed=passed,
+        configuration=Configuration(coarse="change", fine=f"change/{changer.card.name if changer else how}/{chosen}"),
+        arguments_passed=passed,
         inputs=(input_ref(before, bands[0], "before"), input_ref(after, bands[1], "after")),
         result=Result(kind="layer", quantity="change", layers=layers),
         evidence=Evidence(
-            source={"method": {"kind": how, "bands": list(roles), "laid_by": laid, "noise_factor": NOISE_FACTOR,
-                               "threshold_from": chosen, "min_px": min_px,
-                               "reference": "Bruzzone and Fernandez Prieto 2000, IEEE TGRS 38; Otsu 1979"},
+            source={"method": {"kind": how, "bands": list(roles), "laid_by": laid, "threshold_from": chosen, "min_px": min_px,
+                               **({"noise_factor": NOISE_FACTOR, "reference": _REFERENCE} if changer is None else {})},
+                    **({} if changer is None else {"weights": _weights(changer)}),
                     "thresholds": {"change": threshold}, "sensor": {s.scene_id: s.sensor or None for s in (before, after)},
                     "resolution_m": view.grid.gsd_m or before.effective_gsd_m,
                     "band_mapping": {k: {str(r): i for r, i in v.items()} for k, v in mapping.items()}},
             intermediate=intermediate,
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": is_registered is not False,
                       "quality_mask": None,
+                      **({} if changer is None else {"experimental": changer.card.source == "added", "applicability": {
+                          "ok": not doubts, "problems": list(doubts)}, "not_for": list(changer.card.not_for)}),
                       "is_registered": is_registered, "valid_share": n_valid / valid.size, "same_grid": laid == "same grid",
                       "dates": [s.acquired_at.isoformat() if s.acquired_at else None for s in (before, after)]}))
 
@@ -283,3 +303,82 @@ def _threshold(values: NDArray[np.float64], method: Any,
     if threshold < NOISE_FACTOR:
         return NOISE_FACTOR, "noise", separability, histogram
     return threshold, "otsu", separability, histogram
+
+
+# --- change models --------------------------------------------------------------------------------------------------------
+def _changer(name: str, index: str, before: SceneInfo) -> ChangeModel:
+    """The change model that is asked for. ToolAbstainedError where it is none, or was made for another GSD."""
+    if index:
+        raise ModelError(f"The change is either told by the model {name} or by the index {index}, not by both.",
+                         code="BAD_ARGUMENT")
+    card, path = model_named(name)
+    gsd = before.effective_gsd_m
+    if card.gsd_m is not None:
+        span = f"{card.gsd_m[0]:g} to {card.gsd_m[1]:g} m a pixel"
+        if gsd is None:
+            raise ToolAbstainedError(f"{name} was made for {span}, and the GSD of {before.name} is not known.", code="NEEDS_GSD",
+                                     needs={"gsd_m": True})
+        if not card.gsd_m[0] <= gsd <= card.gsd_m[1]:
+            raise ToolAbstainedError(f"{name} was made for {span}, not for {gsd:g} m.", code="MODEL_MISSING",
+                                     needs={"model": "change model", "gsd_m": gsd})
+    return load_changer(card, path)
+
+
+def _colours(before: SceneInfo, after: SceneInfo) -> tuple[str, ...]:
+    wanted = ("red", "green", "blue")
+    for s in (before, after):
+        missing = [r for r in wanted if len(s.bands_with_role(r)) != 1]
+        if missing:
+            raise ModelError(f"A change model looks at red, green and blue; {s.name} has no band known as {', '.join(missing)}.",
+                             code="NEEDS_BANDS", needs={"roles": missing, "scene": s.scene_id})
+    return wanted
+
+
+def _modelled(ctx: ToolContext, changer: ChangeModel, before: SceneInfo, view: View, other: Plane, valid: NDArray[np.bool_]
+              ) -> tuple[NDArray[np.float64], dict[str, JsonValue]]:
+    """(probability of change (rows, columns), evidence), from both images in one stretch; invalid pixels alike in both."""
+    is_8_bit = before.dtype == "uint8"
+    seen = np.concatenate([view.data[:, valid], other.data[:, valid]], axis=1)
+    low, high = (0.0, 255.0) if is_8_bit and seen.max() <= 255 else (float(v) for v in np.percentile(seen, (1, 99)))
+    high = high if high > low else low + 1
+    one, two = (np.where(valid, (d - low) / (high - low), 0.5).clip(0, 1).transpose(1, 2, 0).astype(np.float32)
+                for d in (view.data, other.data))
+    p, tiles = changer.look(one, two, is_cancelled=ctx.is_cancelled)
+    again, _ = changer.look(one, one, is_cancelled=ctx.is_cancelled)
+    itself = float((again[valid] >= MODEL_THRESHOLD).mean())
+    if itself > MOST_SELF_CHANGE:
+        raise ToolAbstainedError(f"{changer.card.name} sees change on {itself:.1%} of the earlier picture compared with itself; "
+                                 "what it says of two dates means nothing.", code="MODEL_MISSING",
+                                 needs={"model": "change model"})
+    return p, {"unit": "probability", "tiles": tiles, "tile_px": changer.tile_px, "model_gives": changer.output,
+               "device": changer.device, "change_with_itself": itself, "mean_probability": float(p[valid].mean()),
+               "stretch": {"low": low, "high": high}}
+
+
+def _model_threshold(values: NDArray[np.float64], method: Any
+                     ) -> tuple[float, str, float | None, dict[str, JsonValue] | None]:
+    given = method.threshold if method is not None else None
+    counts, _ = np.histogram(values.clip(0, 1), bins=256, range=(0, 1))
+    histogram: dict[str, JsonValue] = {"counts": [int(c) for c in counts], "low": 0.0, "high": 1.0}
+    if isinstance(given, (int, float)):
+        if not 0 < given <= 1:
+            raise ModelError(f"A model's threshold is a probability; {given:g} is none.", code="BAD_ARGUMENT")
+        return float(given), "given", None, histogram
+    return MODEL_THRESHOLD, "model", None, histogram
+
+
+def _doubts(changer: ChangeModel, before: SceneInfo, view: View) -> list[str]:
+    card, out = changer.card, []
+    if card.source == "added":
+        out.append(f"{card.name} was added by a person and nothing is known of its scores: its mask is experimental")
+    if card.gsd_m is None:
+        out.append(f"for which GSD {card.name} was made is not stated")
+    if view.step > 1:
+        out.append(f"the model looked at every {view.step:.1f}th pixel of {before.name}")
+    return out
+
+
+def _weights(changer: ChangeModel) -> list[JsonValue]:
+    c = changer.card
+    return [{"name": c.name, "version": c.version, "digest": c.sha256, "licence": c.licence, "task": c.task,
+             "gsd_m": list(c.gsd_m) if c.gsd_m else None}]

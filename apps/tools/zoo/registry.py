@@ -152,7 +152,10 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
     if any(c.name == slug for c, _ in models()):
         raise UserError("CONFLICT", f"The zoo has a model {slug!r} already.", "Names are unique.", "Give another --name.",
                         status=409)
-    names = tuple(classes)
+    names = tuple(classes) or (("change",) if task == "change" else ())
+    if task == "change" and kind not in ("onnx", "torchscript"):
+        raise UserError("BAD_ARGUMENT", f"{path.name} cannot be added as a change model.",
+                        "Change models are ONNX or TorchScript.", "Export the model to one of these and add it again.")
     found: dict[str, Any] = {}
     if not names:
         found = _metadata(path, kind)
@@ -160,14 +163,15 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
     if not names:
         raise UserError("BAD_ARGUMENT", "The classes of the model are not known.", "The file names none that can be read safely.",
                         "Give --classes car,truck,… in the model's order.")
+    doubt = "its masks of change are experimental" if task == "change" else "counts get no calibrated interval"
     folder = user_folder() / slug
     folder.mkdir(parents=True, exist_ok=True)
     file = f"weights{path.suffix.lower() if kind != 'torchscript' else '.torchscript'}"
     card = ModelCard(name=slug, title=path.name[:200], task=found.get("task", task), format=kind, file=file, sha256=digest,
                      bytes=size, classes=tuple(ClassCard(name=n[:80], experimental=True) for n in names), gsd_m=gsd_m,
-                     tile_px=int(found.get("imgsz", 640)), licence=licence or "not stated", url=url, source="added",
-                     trusted=kind != "ultralytics" or allow_pickle,
-                     not_for=("Nothing is known of its scores: counts get no calibrated interval.",))
+                     tile_px=int(found.get("imgsz", 256 if task == "change" else 640)), licence=licence or "not stated", url=url,
+                     source="added", trusted=kind != "ultralytics" or allow_pickle,
+                     not_for=(f"Nothing is known of its scores: {doubt}.",))
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part, path.open("rb") as source:
         shutil.copyfileobj(source, part, 1 << 20)
     os.replace(part.name, folder / file)

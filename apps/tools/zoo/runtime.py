@@ -55,6 +55,18 @@ def _imported(name: str) -> Any:
                                  code="MODEL_MISSING", needs={"packages": [name]}) from error
 
 
+def has_onnxruntime() -> bool:
+    return not os.environ.get("RSURE_NO_ML") and importlib.util.find_spec("onnxruntime") is not None
+
+
+def onnxruntime_module() -> Any:
+    """onnxruntime, imported on first use. Raises ToolAbstainedError (MODEL_MISSING) where it is not installed."""
+    if not has_onnxruntime():
+        raise ToolAbstainedError(HOW_TO_SWITCH_ON, code="MODEL_MISSING", needs={"packages": ["onnxruntime"]})
+    with _lock:
+        return _imported("onnxruntime")
+
+
 def ultralytics_module() -> Any:
     """ultralytics, imported on first use with everything that phones home switched off and no network needed.
 

@@ -14,7 +14,7 @@ from apps.core.errors import ToolAbstainedError, UserError
 from apps.runs.exits import EXIT_DONE, guarded
 from apps.tools.zoo import registry
 from apps.tools.zoo.cards import ModelCard
-from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_torch, has_ultralytics
+from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_onnxruntime, has_torch, has_ultralytics
 
 
 class Command(BaseCommand):
@@ -119,7 +119,11 @@ class Command(BaseCommand):
 
     def _added(self, card: ModelCard) -> None:
         self.stdout.write(f"{card.name}: {card.task}, {len(card.classes)} classes, {card.sha256}")
-        self.stdout.write("Its scores are not known: its counts get a wide interval and are marked experimental.")
+        self.stdout.write(
+            "Its scores are not known: its masks are marked experimental. Ask for it by name in the change tool's options."
+            if card.task == "change"
+            else "Its scores are not known: its counts get a wide interval and are marked experimental."
+        )
         if not has_torch():
             self.stdout.write(HOW_TO_SWITCH_ON)
 
@@ -141,7 +145,7 @@ class Command(BaseCommand):
 def _about(parser: argparse.ArgumentParser, *, with_name: bool = True) -> None:
     if with_name:
         parser.add_argument("--name", default="")
-    parser.add_argument("--task", choices=("detect", "obb", "segment", "classify"), default="detect")
+    parser.add_argument("--task", choices=("detect", "obb", "segment", "classify", "change"), default="detect")
     parser.add_argument("--classes", default="", help="car,truck,… in the model's order, where the file does not name them")
     parser.add_argument("--gsd", default="", help="range of GSD in metres it was made for, as 0.1-0.5")
     parser.add_argument("--licence", default="")
@@ -174,9 +178,11 @@ def _short(card: ModelCard, path: Path) -> dict[str, Any]:
         state = "weights missing"
     elif not card.trusted:
         state = "not trusted"
-    elif card.format != "rsw" and not has_ultralytics():
+    elif card.task == "change" and card.format == "onnx" and not has_onnxruntime():
+        state = "off: onnxruntime is not installed"
+    elif card.task != "change" and card.format != "rsw" and not has_ultralytics():
         state = "off: ultralytics is not installed"
-    elif not has_torch():
+    elif not has_torch() and (card.task, card.format) != ("change", "onnx"):
         state = "off: torch is not installed"
     return {
         "name": card.name,
