@@ -17,6 +17,7 @@ from apps.tools.zoo.runtime import torch_module
 # architecture → (input side in pixels, mean, deviation) over RGB in 0..1
 INPUT: dict[str, tuple[int, tuple[float, float, float], tuple[float, float, float]]] = {
     "efficientnet_lite0": (224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "lite0_short": (64, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "small_resnet": (64, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))}
 VIEWS = 4
 _lock = threading.RLock()

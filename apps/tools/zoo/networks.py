@@ -12,10 +12,11 @@ _LITE0 = ((1, 16, 3, 1, 1), (6, 24, 3, 2, 2), (6, 40, 5, 2, 2), (6, 80, 3, 2, 3)
           (6, 320, 3, 1, 1))
 
 
-def efficientnet_lite0(n_classes: int, *, dropout: float = 0.2) -> Any:
+def efficientnet_lite0(n_classes: int, *, dropout: float = 0.2, stages: int = len(_LITE0), head: int = 1280) -> Any:
     """A torch module: float (n, 3, 224, 224), RGB normalised by ImageNet's mean and deviation → logits (n, n_classes).
 
-    Names of tensors are those of the public PyTorch conversion of TensorFlow's weights. Padding is TensorFlow's ``SAME``.
+    ``stages`` and ``head`` cut it short for small patches: five stages halve the patch four times instead of five. Names of
+    tensors are those of the public PyTorch conversion of TensorFlow's weights. Padding is TensorFlow's ``SAME``.
     """
     torch = torch_module()
     nn, functional = torch.nn, torch.nn.functional
@@ -56,17 +57,17 @@ def efficientnet_lite0(n_classes: int, *, dropout: float = 0.2) -> Any:
             super().__init__()
             self._conv_stem, self._bn0 = Same(3, 32, 3, 2, bias=False), norm(32)
             blocks, inside = [], 32
-            for expand, outside, kernel, stride, repeats in _LITE0:
+            for expand, outside, kernel, stride, repeats in _LITE0[:stages]:
                 for i in range(repeats):
                     blocks.append(Block(inside, outside, expand, kernel, stride if i == 0 else 1))
                     inside = outside
             self._blocks = nn.ModuleList(blocks)
-            self._conv_head, self._bn1 = Same(320, 1280, 1, bias=False), norm(1280)
+            self._conv_head, self._bn1 = Same(inside, head, 1, bias=False), norm(head)
             self._dropout = nn.Dropout(dropout)
-            self._fc = nn.Linear(1280, n_classes)
+            self._fc = nn.Linear(head, n_classes)
 
         def features(self, x: Any) -> Any:
-            """(n, 1280), what the last layer sees."""
+            """(n, head), what the last layer sees."""
             x = functional.relu6(self._bn0(self._conv_stem(x)))
             for block in self._blocks:
                 x = block(x)
@@ -79,6 +80,11 @@ def efficientnet_lite0(n_classes: int, *, dropout: float = 0.2) -> Any:
             return self._fc(features)
 
     return Lite0()
+
+
+def lite0_short(n_classes: int, *, dropout: float = 0.1) -> Any:
+    """EfficientNet-Lite0's first five stages and 320 features: float (n, 3, 64, 64), normalised as there → logits."""
+    return efficientnet_lite0(n_classes, dropout=dropout, stages=5, head=320)
 
 
 def small_resnet(n_classes: int, *, width: int = 32, dropout: float = 0.1) -> Any:

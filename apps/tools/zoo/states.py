@@ -43,10 +43,12 @@ def load_state(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _build(architecture: str, classes: list[str]) -> Any:
-    from apps.tools.zoo.networks import efficientnet_lite0, small_resnet
+    from apps.tools.zoo.networks import efficientnet_lite0, lite0_short, small_resnet
 
     if architecture == "efficientnet_lite0":
         return efficientnet_lite0(len(classes))
+    if architecture == "lite0_short":
+        return lite0_short(len(classes))
     if architecture == "small_resnet":
         return small_resnet(len(classes))
     if architecture == "yolo11n":
@@ -58,3 +60,20 @@ def _build(architecture: str, classes: list[str]) -> Any:
         model.task = "detect"
         return model
     raise ToolAbstainedError(f"no architecture {architecture!r} is known here.", code="MODEL_MISSING")
+
+
+def write_ultralytics(source: Path, target: Path, *, side_px: int = 640) -> Path:
+    """The YOLO of an ``.rsw`` file as an Ultralytics ``.pt`` in float32: for exports (ONNX, TorchScript) and for other programs.
+
+    Raises ToolAbstainedError where torch or ultralytics is off or the file holds no such network.
+    """
+    torch = torch_module()
+    ultralytics_module()
+    from ultralytics.cfg import get_cfg
+
+    network, about = load_state(source)
+    if not str(about["architecture"]).startswith("yolo"):
+        raise ToolAbstainedError(f"{source.name} holds no YOLO.", code="MODEL_MISSING")
+    network.args = vars(get_cfg())
+    torch.save({"model": network, "train_args": {"task": "detect", "imgsz": side_px}}, target)
+    return target

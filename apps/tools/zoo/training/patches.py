@@ -1,4 +1,4 @@
-"""Trains a small residual network from nothing on many patches of one size (EuroSAT: 27,000 of 64 × 64 pixels).
+"""Trains a small network on many patches of one size (EuroSAT: 27,000 of 64 × 64 pixels).
 
 All patches lie in memory as one uint8 array. Every step's patches and views are drawn from a generator seeded by (seed, step), so
 a run is resumable: with the same ``epochs`` it ends as an unbroken one would, with fewer it goes on at the same step of a shorter
@@ -27,7 +27,8 @@ def views_of(patches: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np
     moved by up to SHIFT_PX with reflected edges, in other light (contrast, brightness and a gain by channel)."""
     n, side = patches.shape[:2]
     x = np.pad(patches, ((0, 0), (SHIFT_PX, SHIFT_PX), (SHIFT_PX, SHIFT_PX), (0, 0)), mode="reflect")
-    turn, at = rng.integers(8, size=n), rng.integers(2 * SHIFT_PX + 1, size=(n, 2))
+    turn: NDArray[np.int64] = np.asarray(rng.integers(8, size=n))
+    at: NDArray[np.int64] = np.asarray(rng.integers(2 * SHIFT_PX + 1, size=(n, 2)))
     out = np.empty((n, side, side, 3), np.float32)
     for i in range(n):
         view = x[i, at[i, 0]:at[i, 0] + side, at[i, 1]:at[i, 1] + side]
@@ -40,17 +41,19 @@ def views_of(patches: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np
 
 
 def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: Any, out: Path, *, architecture: str, epochs: int,
-                  batch: int, lr: float, seed: int, resume: bool) -> dict[str, Any]:
+                  batch: int, lr: float, seed: int, resume: bool, is_warm: bool = False) -> dict[str, Any]:
     """Runs or resumes the training of ``model`` on patches (n, side, side, 3); ``out`` gets last.pt and log.jsonl.
 
-    SGD with Nesterov momentum, one warm-up and a cosine, label smoothing 0.05; returns the running mean of the weights.
+    AdamW from given weights, else SGD with Nesterov momentum; one warm-up and a cosine, label smoothing 0.05. Returns the running
+    mean of the weights.
     """
     torch = torch_module()
     _, middle, spread = INPUT[architecture]
     decayed = [p for p in model.parameters() if p.ndim > 1]
     plain = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.SGD([{"params": decayed, "weight_decay": 5e-4}, {"params": plain, "weight_decay": 0.0}], lr=lr,
-                                momentum=0.9, nesterov=True)
+    groups = [{"params": decayed, "weight_decay": 0.02 if is_warm else 5e-4}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = (torch.optim.AdamW(groups, lr=lr) if is_warm else
+                 torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True))
     per_epoch = len(pictures) // batch
     steps = epochs * per_epoch
     mean = {k: v.detach().clone() for k, v in model.state_dict().items()}

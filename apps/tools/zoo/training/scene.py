@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.tools.zoo.classifiers import INPUT
-from apps.tools.zoo.networks import efficientnet_lite0, small_resnet
+from apps.tools.zoo.networks import efficientnet_lite0, lite0_short, small_resnet
 from apps.tools.zoo.runtime import torch_module
 from apps.tools.zoo.training.patches import train_patches
 
 
 def build(architecture: str, n_classes: int) -> Any:
-    return {"efficientnet_lite0": efficientnet_lite0, "small_resnet": small_resnet}[architecture](n_classes)
+    known = {"efficientnet_lite0": efficientnet_lite0, "lite0_short": lite0_short, "small_resnet": small_resnet}
+    return known[architecture](n_classes)
 
 
 def split_of(name: str) -> str:
@@ -154,17 +155,17 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     pictures, truth, classes = read_split(data, "train")
     side = INPUT[architecture][0]
     model = build(architecture, len(classes))
-    if architecture == "small_resnet":
-        stack = np.stack([p if p.shape[:2] == (side, side) else _resized(p, side) for p in pictures])
-        mean = train_patches(stack, truth, model, out, architecture=architecture, epochs=epochs, batch=batch, lr=lr, seed=seed,
-                             resume=resume)
-        return _finished(mean, data, out, architecture, classes)
     if init is not None:
         given = torch.load(init, map_location="cpu", weights_only=True)
         own = model.state_dict()
         fitting = {k: v for k, v in given.items() if k in own and own[k].shape == v.shape}
         model.load_state_dict(fitting, strict=False)
         print(f"warm start: {len(fitting)} of {len(own)} tensors", flush=True)
+    if side == 64:
+        stack = np.stack([p if p.shape[:2] == (side, side) else _resized(p, side) for p in pictures])
+        mean = train_patches(stack, truth, model, out, architecture=architecture, epochs=epochs, batch=batch, lr=lr, seed=seed,
+                             resume=resume, is_warm=init is not None)
+        return _finished(mean, data, out, architecture, classes)
     head = [p for n, p in model.named_parameters() if n.startswith(("_fc", "fc"))]
     body = [p for n, p in model.named_parameters() if not n.startswith(("_fc", "fc"))]
     factor = 0.4 if init is not None else 1.0
@@ -289,8 +290,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--architecture", choices=sorted(INPUT), default="efficientnet_lite0")
     parser.add_argument("--init", type=Path, default=None, help="ImageNet weights as a state dict")
     parser.add_argument("--epochs", type=int, default=16)
-    parser.add_argument("--batch", type=int, default=None, help="32 for efficientnet_lite0, 64 for small_resnet")
-    parser.add_argument("--lr", type=float, default=None, help="0.002 (AdamW) for efficientnet_lite0, 0.1 (SGD) for small_resnet")
+    parser.add_argument("--batch", type=int, default=None, help="32 for efficientnet_lite0, else 64")
+    parser.add_argument("--lr", type=float, default=None, help="0.002 (AdamW); 0.1 (SGD) without --init on patches")
     parser.add_argument("--threads", type=int, default=2)
 
 
@@ -302,9 +303,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     add_arguments(parser)
     a = parser.parse_args(argv)
-    small = a.architecture == "small_resnet"
+    small = INPUT[a.architecture][0] == 64
     print(train(a.data, a.out, architecture=a.architecture, init=a.init, epochs=a.epochs,
-                batch=a.batch or (64 if small else 32), lr=a.lr or (0.1 if small else 2e-3), seed=a.seed,
+                batch=a.batch or (64 if small else 32), lr=a.lr or (0.1 if small and a.init is None else 2e-3), seed=a.seed,
                 resume=a.resume, threads=a.threads))
 
 
