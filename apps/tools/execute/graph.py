@@ -358,7 +358,8 @@ def _store_layers(layers: list[tuple[str, Target]], engine: Engine, program: Pro
         assert isinstance(accumulator, LayerPixels)
         kind, pixels = program.type_of(n), accumulator
         label = kind.quantity if len(layers) == 1 or kind.kind == "mask" else _label(kind, n)
-        scene_id = kind.scenes[0].scene_id if len(kind.scenes) == 1 else None
+        # a layer on another grid is no layer of the scene's own pixels
+        scene_id = kind.scenes[0].scene_id if len(kind.scenes) == 1 and kind.grid == kind.scenes[0].grid else None
         if pixels.step > 1:
             ctx.log("info", f"The layer {label} is kept as every {pixels.step}th pixel; figures are from all pixels.")
         if pixels.is_mask:

@@ -247,6 +247,10 @@ def is_thinned(layer: Grid, scene: Grid) -> bool:
     )
 
 
+# nodes that ask for other pixels than the image's
+RESAMPLING = frozenset({"raster.product.resample", "raster.product.reproject", "raster.product.pansharpen"})
+
+
 @check(
     "layer_on_image_grid",
     catches=("shifted mask", "reprojection to the wrong zone", "another scene's result"),
@@ -260,7 +264,7 @@ def layer_on_image_grid(case: Case) -> Finding:
         scene = scene_of_layer(case, ref)
         if scene is None or ref.grid is None:
             continue
-        if any(n["params"].get("resample") for n in case.nodes.values()):
+        if any(n["params"].get("resample") or n["op"] in RESAMPLING for n in case.nodes.values()):
             return not_applicable("the result was resampled on purpose")
         at = (f"/result/layers/{k}/grid",)
         if is_thinned(ref.grid, scene.grid):

@@ -26,10 +26,16 @@ def quantity_of(case: Case) -> str:
     return case.observation.result.quantity.lower().strip()
 
 
+# operators that take the mean where nobody names a statistic
+WITH_STATISTIC = frozenset({"statistic", "series", "trend", "zonal", "series_analysis"})
+
+
 def statistic_of(case: Case) -> str:
     """Statistic of the output node, ``percentile:q`` for percentiles; the operators' default is the mean; '' without a node."""
     node = case.nodes.get(case.output)
     if node is None or not node["op"].startswith("raster.summarize."):
+        return ""
+    if "statistic" not in node["params"] and node["op"].rpartition(".")[2] not in WITH_STATISTIC:
         return ""
     name = str(node["params"].get("statistic") or "mean").lower()
     q = number_of(node["params"].get("percentile"))

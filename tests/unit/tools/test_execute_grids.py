@@ -174,3 +174,18 @@ def test_a_picture_without_crs_and_the_antimeridian_are_refused() -> None:
     east = scene(np.ones((1, 50, 50)), ["index"], crs="EPSG:32660", pixel=10_000.0, origin=(600_000.0, 500_000.0))
     o = Bench(east).execute([*nodes, ("p", "raster.product.reproject", ["z"], {"crs": "EPSG:4326"})])
     assert "antimeridian" in o.status.reason
+
+
+@pytest.mark.parametrize("last", [
+    [("p", "raster.product.reproject", ["i"], {"crs": "EPSG:4326"})], [("p", "raster.summarize.moran", ["i"], {})],
+    [("p", "raster.product.getis_ord", ["i"], {})],
+    [("p", "raster.product.reproject", ["i"], {"resolution": 30, "method": "average"}),
+     ("o", "raster.summarize.statistic", ["p"], {})],
+])
+def test_checks_do_not_take_them_for_something_else(last: list[Any]) -> None:
+    from tests.unit.verification.samples import Sample, optical
+    from tests.unit.verification.test_judge import judged
+
+    b = Bench(optical())
+    checks, decision = judged(Sample(b.execute([S, ("i", "raster.product.index", ["s1"], {"index": "ndvi"}), *last]), b))
+    assert [c.check for c in checks if c.outcome == "failed"] == [] and decision.decision == "accept"
