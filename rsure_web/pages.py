@@ -10,14 +10,18 @@ from uuid import UUID
 import redis
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_GET
+from shapely import LinearRing
 
 from apps.accounts.models import Project, User
 from apps.accounts.selectors import access_project_by_id, can, project_list_for_user, projects_for_user, sample_project
+from apps.core.errors import UserError
+from apps.core.geo.measures import geodesic_path_m, geodesic_ring_area_m2
 from apps.imagery.models import Scene
 from apps.imagery.selectors import scene_list_for_project, scene_list_for_user
 from apps.review.selectors import review_count
@@ -152,6 +156,62 @@ def project(request: HttpRequest, project_id: UUID) -> HttpResponse:
             **_picker(found),
         },
     )
+
+
+# What the palette lists of each kind.
+FOUND_EACH = 8
+# Corners of a measured line or area; more are no hand's work.
+MEASURE_MOST = 500
+
+
+@login_required
+@require_GET
+def find(request: HttpRequest) -> JsonResponse:
+    """The user's projects, scenes and runs that hold ``q``, for the palette: {found: [{kind, title, detail, url}]}."""
+    user, asked = _user(request), request.GET.get("q", "").strip()[:100]
+    found: list[dict[str, str]] = []
+    if asked:
+        mine = projects_for_user(user)
+        for p in mine.filter(name__icontains=asked)[:FOUND_EACH]:
+            found.append({"kind": "project", "title": p.name, "detail": "", "url": reverse("project", args=[p.pk])})
+        runs = Run.objects.filter(project__in=mine).filter(Q(question_text__icontains=asked) | Q(answer_text__icontains=asked))
+        for run in runs.select_related("project").order_by("-created_at")[:FOUND_EACH]:
+            found.append(
+                {"kind": "run", "title": run.question_text, "detail": run.answer_text[:80], "url": reverse("run", args=[run.pk])}
+            )
+        for scene in Scene.objects.filter(project__in=mine, name__icontains=asked).order_by("-pk")[:FOUND_EACH]:
+            found.append({"kind": "scene", "title": scene.name, "detail": scene.status, "url": reverse("scene", args=[scene.pk])})
+    return JsonResponse({"found": found})
+
+
+@login_required
+@require_GET
+def measure(request: HttpRequest) -> JsonResponse:
+    """Length of a line, perimeter and area of a polygon given as ``points=lon,lat;lon,lat;…``: geodesic, on WGS 84.
+
+    UserError BAD_ARGUMENT for what is no list of two to MEASURE_MOST positions.
+    """
+    try:
+        points = [tuple(float(v) for v in part.split(",")) for part in request.GET.get("points", "").split(";") if part.strip()]
+        if not 2 <= len(points) <= MEASURE_MOST or any(
+            len(p) != 2 or not -360 <= p[0] <= 360 or not -90 <= p[1] <= 90 for p in points
+        ):
+            raise ValueError
+    except ValueError:
+        raise UserError(
+            "BAD_ARGUMENT",
+            "The positions cannot be measured.",
+            f"It takes 2 to {MEASURE_MOST} of them as longitude,latitude in degrees, with ; between.",
+            "Correct the list, for example -1.05,50.83; -1.00,50.86.",
+        ) from None
+    figures: dict[str, Any] = {"length_m": geodesic_path_m(points), "method": "geodesic on WGS 84 (Karney 2013)"}
+    if len(points) > 2:
+        figures["perimeter_m"] = geodesic_path_m([*points, points[0]])
+        if LinearRing(points).is_simple:
+            figures["area_m2"] = geodesic_ring_area_m2(points)
+        else:
+            figures["is_crossing"] = True
+    return JsonResponse(figures)
 
 
 def _waiting() -> dict[str, int]:

@@ -12,6 +12,8 @@ urlpatterns = [
     path("", pages.home, name="home"),
     path("ask/scenes/", pages.scene_picker, name="scene_picker"),
     path("projects/<uuid:project_id>/", pages.project, name="project"),
+    path("find/", pages.find, name="find"),
+    path("measure/", pages.measure, name="measure"),
     path("status/", pages.status, name="status"),
     path("status/workers/", pages.workers, name="workers"),
     path("", include("apps.accounts.urls")),

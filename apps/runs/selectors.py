@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import uuid
+from collections import OrderedDict
 from collections.abc import Iterator
+from threading import Lock
 from typing import Any
 
+from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, projects_for_user
 from apps.core.errors import NotFoundError
 from apps.core.evidence.events import Event, read_event
-from apps.core.evidence.fold import RunState, fold
+from apps.core.evidence.fold import RunState, apply, fold
 from apps.runs.models import ObservationRow, Run, RunEvent
 
 
@@ -44,6 +47,35 @@ def run_state(run_id: Any) -> RunState:
     return fold(run_events(run_id))
 
 
+_shown: OrderedDict[uuid.UUID, RunState] = OrderedDict()
+_KEPT = 64
+_shown_lock = Lock()
+# Fragments of one run wait for each other, those of different runs hardly ever.
+_folding = tuple(Lock() for _ in range(16))
+
+
+def run_state_shown(run: Run) -> RunState:
+    """The fold for pages, to be read only: the fragments of a page share it, and an event that came adds itself to the last one.
+
+    At least the events up to ``run.last_seq`` are in it. What writes to the log folds for itself (``run_state``).
+    """
+    with _folding[hash(run.pk) % len(_folding)]:
+        with _shown_lock:
+            kept = _shown.get(run.pk)
+        if kept is None or kept.seq < run.last_seq:
+            kept = kept.copy() if kept is not None else RunState()
+            for seq, event in run_events(run.pk, after=kept.seq):
+                apply(kept, seq, event)
+        if connection.in_atomic_block:
+            return kept  # what this transaction has appended may be rolled back: not for others
+        with _shown_lock:
+            _shown[run.pk] = kept
+            _shown.move_to_end(run.pk)
+            while len(_shown) > _KEPT:
+                _shown.popitem(last=False)
+        return kept
+
+
 def run_is_cancelled(run_id: Any) -> bool:
     return Run.objects.filter(pk=run_id, status=Run.Status.CANCELLED).exists()
 
@@ -58,7 +90,7 @@ def run_list_for_user(user: User, *, project_id: Any | None = None, limit: int =
 
 
 def access_observation(user: User, observation_id: str, action: str = "view") -> tuple[ObservationRow, RunState]:
-    """The observation's row and the state of its run; NotFoundError where it is absent or another's."""
+    """The observation's row and the state of its run, to be read only; NotFoundError where it is absent or another's."""
     row = ObservationRow.objects.select_related("run__project").filter(pk=observation_id).first()
     if row is None:
         raise NotFoundError("observation")
@@ -66,4 +98,4 @@ def access_observation(user: User, observation_id: str, action: str = "view") ->
         access_project_by_id(user, row.run.project_id, action)
     except NotFoundError:
         raise NotFoundError("observation") from None
-    return row, run_state(row.run_id)
+    return row, run_state_shown(row.run)

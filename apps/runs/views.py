@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from typing import Any, cast
 
 from django.contrib.auth.decorators import login_required
@@ -24,7 +25,7 @@ from apps.runs.arguments import choices_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
-from apps.runs.mapview import features_for_map, map_config
+from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config
 from apps.runs.models import Run
 from apps.runs.report import report_bytes
 
@@ -107,6 +108,7 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
         "may_ask": can(person(request), run.project, "ask"),
         "reasons": VERDICT_REASONS,
         "chart": run_chart(state),
+        **_dates(state),
         "live_url": f"/ws/runs/{run.pk}/",
         "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
         "form_fields": _form_fields(state),
@@ -118,6 +120,16 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
             {"id": "tab-answer", "title": "Answer", "is_current": False},
         ],
     }
+
+
+def _dates(state: RunState) -> dict[str, Any]:
+    """The dates of the question's scenes that the map can show, in order; none where there is one date or none."""
+    scenes = [s for s in (state.question.scenes if state.question else ()) if s.acquired_at is not None]
+    shown = sorted(scenes[:MAX_SCENE_LAYERS], key=lambda s: s.acquired_at or datetime.max)
+    dates = [
+        {"layer": f"scene-{s.scene_id}", "day": f"{s.acquired_at:%Y-%m-%d}", "title": f"{s.acquired_at:%-d %b %Y}"} for s in shown
+    ]
+    return {"dates": dates, "dates_last": max(0, len(dates) - 1), "dates_all": len(scenes)}
 
 
 def _form_fields(state: RunState) -> list[dict[str, Any]]:
@@ -165,10 +177,11 @@ def run_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def run_page(request: HttpRequest, run_id: Any) -> HttpResponse:
     run = selectors.access_run_by_id(person(request), run_id)
-    state = selectors.run_state(run.pk)
+    state = selectors.run_state_shown(run)
     if state.question is None:
         from apps.core.evidence.plan import Question
 
+        state = state.copy()  # the kept one is for all
         state.question, state.run_id = Question.model_validate(run.question), str(run.pk)
     return render(request, "runs/workspace.html", _context(request, run, state) | {"config": map_config(state)})
 
@@ -183,7 +196,7 @@ def run_rail(request: HttpRequest, run_id: Any) -> HttpResponse:
     run = selectors.access_run_by_id(person(request), run_id)
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
-    return render(request, "runs/rail.html", _context(request, run, selectors.run_state(run.pk)))
+    return render(request, "runs/rail.html", _context(request, run, selectors.run_state_shown(run)))
 
 
 @login_required
@@ -192,7 +205,7 @@ def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
     run = selectors.access_run_by_id(person(request), run_id)
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
-    state = selectors.run_state(run.pk)
+    state = selectors.run_state_shown(run)
     return render(request, "runs/map.html", _context(request, run, state) | {"config": map_config(state)})
 
 
@@ -276,7 +289,7 @@ def run_cancel(request: HttpRequest, run_id: Any) -> HttpResponse:
 def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
     """A vector layer of the run for its map: lon/lat where the scenes have a CRS, pixels otherwise."""
     run = selectors.access_run_by_id(person(request), run_id)
-    state = selectors.run_state(run.pk)
+    state = selectors.run_state_shown(run)
     found = next(
         (
             (o, ref)
@@ -303,7 +316,7 @@ def run_report(request: HttpRequest, run_id: Any) -> HttpResponse:
     """The run as a file: ``?as=html|json|csv|geojson``."""
     run = selectors.access_run_by_id(person(request), run_id)
     kind = request.GET.get("as", "html")
-    state = selectors.run_state(run.pk)
+    state = selectors.run_state_shown(run)
     if kind == "html":
         return render(request, "runs/report.html", _context(request, run, state) | {"config": map_config(state)})
     data, media_type = report_bytes(state, kind, layers(run.project_id))

@@ -53,6 +53,9 @@ export function isTyping(target: EventTarget | null): boolean {
 }
 
 function isUsable(element: HTMLElement): boolean {
+  // inside a list of things, keys are those of the current one (steps.ts)
+  const scope = element.closest("[data-key-scope]");
+  if (scope && !scope.hasAttribute("aria-current")) return false;
   if (element.matches(":disabled, [aria-disabled=true]") || element.closest("[inert]")) return false;
   const modal = document.querySelector("dialog:modal");
   if (modal && !modal.contains(element)) return false;
@@ -116,7 +119,7 @@ export function switchOff(off: boolean): void {
   store({ ...settings(), off });
 }
 
-function shown(key: string): string {
+export function shown(key: string): string {
   const names: Record<string, string> = { ctrl: "Ctrl", shift: "Shift", alt: "Alt", space: "Space", escape: "Esc", enter: "Enter" };
   return key
     .split(/\+(?=.)/)

@@ -17,7 +17,8 @@ export function isOwned(name: string, node: Element): boolean {
 export function morph(target: Element, content: string | Node, style: "outerHTML" | "innerHTML"): Element[] {
   const nodes = Idiomorph.morph(target, content, {
     morphStyle: style,
-    ignoreActiveValue: true,
+    // what is being typed stays; of a focused thing that is no field (a line of the trace) the content must follow
+    ignoreActiveValue: document.activeElement?.matches("input, textarea, select, [contenteditable]") ?? false,
     restoreFocus: true,
     callbacks: {
       beforeAttributeUpdated: (name: string, node: Element) => !isOwned(name, node),

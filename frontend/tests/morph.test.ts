@@ -29,4 +29,19 @@ describe("morph", () => {
     expect(document.getElementById("map")).toBe(map);
     expect(map?.querySelector("canvas")).not.toBeNull();
   });
+  it("renews a focused line of a list, and leaves a field that is typed in", () => {
+    document.body.innerHTML = `<ol id="root"><li id="one" tabindex="-1" data-keep="tabindex"><b>old</b></li><li><input id="field" value="was"></li></ol>`;
+    const line = document.getElementById("one") as HTMLElement;
+    line.focus();
+    expect(document.activeElement).toBe(line);
+    const later = `<ol id="root"><li id="one"><b>new</b></li><li><input id="field" value="is"></li></ol>`;
+    morph(document.getElementById("root") as Element, later, "outerHTML");
+    expect(line.textContent).toBe("new");
+    expect(line.tabIndex).toBe(-1);
+    const field = document.getElementById("field") as HTMLInputElement;
+    field.focus();
+    field.value = "half typed";
+    morph(document.getElementById("root") as Element, later, "outerHTML");
+    expect(field.value).toBe("half typed");
+  });
 });

@@ -35,6 +35,7 @@ SHOWN = """
   const tidy = (element) => {
     const copy = element.cloneNode(true);
     copy.querySelectorAll("input[name=csrfmiddlewaretoken], .mapbox, [data-island]").forEach((part) => part.remove());
+    for (const part of copy.querySelectorAll(".st")) for (const name of ["aria-current", "tabindex"]) part.removeAttribute(name);
     for (const part of [copy, ...copy.querySelectorAll("*")]) {
       if (!part.matches(".panelbox, .scroll, .tbl")) continue;
       for (const name of ["tabindex", "role", "aria-label"]) part.removeAttribute(name);

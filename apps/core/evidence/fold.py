@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from apps.core.evidence.decision import CheckResult, Decision, Verdict
@@ -100,6 +100,26 @@ class RunState:
     @property
     def is_over(self) -> bool:
         return self.status in ("finished", "failed", "cancelled")
+
+    def copy(self) -> RunState:
+        """A state of its own to apply events to; observations, decisions and verdicts are values and are shared."""
+        return replace(
+            self,
+            plans=list(self.plans),
+            observations={
+                key: replace(
+                    held,
+                    decisions=list(held.decisions),
+                    verdicts=list(held.verdicts),
+                    undone=set(held.undone),
+                    requests=list(held.requests),
+                )
+                for key, held in self.observations.items()
+            },
+            steps_started=dict(self.steps_started),
+            progress=dict(self.progress),
+            answers=list(self.answers),
+        )
 
     def for_call(self, call_key: str) -> ObservationState | None:
         """The observation recorded under a call key: a step is done once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,19 @@ def geodesic_area_m2(geometry: BaseGeometry, crs: str = "EPSG:4326") -> float:
 def geodesic_length_m(geometry: BaseGeometry, crs: str = "EPSG:4326") -> float:
     """Geodesic length in m of lines, or perimeter of polygons, given in ``crs``."""
     return float(geod_of("EPSG:4326").geometry_length(_lonlat(_dense(geometry), crs)))
+
+
+def geodesic_path_m(points: Sequence[Sequence[float]]) -> float:
+    """Length in m along geodesics of WGS 84 between (longitude, latitude) positions in degrees, in their order."""
+    lons, lats = [p[0] for p in points], [p[1] for p in points]
+    return float(geod_of("EPSG:4326").line_length(lons, lats))
+
+
+def geodesic_ring_area_m2(points: Sequence[Sequence[float]]) -> float:
+    """Area in m² that geodesics of WGS 84 between (longitude, latitude) corners enclose, whatever their direction; the ring is
+    closed here. Of a ring that crosses itself the parts count with opposite signs."""
+    lons, lats = [p[0] for p in points], [p[1] for p in points]
+    return abs(float(geod_of("EPSG:4326").polygon_area_perimeter(lons, lats)[0]))
 
 
 def _dense(geometry: BaseGeometry) -> BaseGeometry:

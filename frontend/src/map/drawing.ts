@@ -52,7 +52,7 @@ export class Drawing {
     this.write("");
   }
 
-  private stop(): void {
+  stop(): void {
     this.shape = null;
     this.corners = [];
     this.pending.clearLayers();

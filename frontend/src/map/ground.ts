@@ -27,7 +27,15 @@ export function graticule(map: L.Map): void {
     const line = (points: [number, number][]): void => {
       L.polyline(points, { pane: "graticule", className: "graticule", interactive: false }).addTo(group);
     };
+    // a label that would lie under a button is left out; its line is there all the same
+    const home = map.getContainer();
+    const origin = home.getBoundingClientRect();
+    const covers = [...(home.closest(".mapbox")?.querySelectorAll(".mapctl") ?? [])].map((box) => box.getBoundingClientRect());
     const label = (at: [number, number], text: string, side: string): void => {
+      const place = map.latLngToContainerPoint(at);
+      const [left, top] = [origin.left + place.x, origin.top + place.y + (side === "gl-left" ? -16 : 0)];
+      const right = left + 12 + 6 * text.length;
+      if (covers.some((box) => left < box.right + 2 && right > box.left - 2 && top < box.bottom + 2 && top + 16 > box.top - 2)) return;
       L.marker(at, {
         interactive: false,
         keyboard: false,

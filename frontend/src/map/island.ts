@@ -2,10 +2,13 @@
 // drawing, read-out and keys. Every action has a button or a field outside the canvas.
 import * as L from "leaflet";
 import { type GridConfig, type LayerConfig, type MapConfig, imageMaxZoom, toLeaflet, toPixel, wrapLon } from "./config";
+import { Dates } from "./dates";
 import { Drawing } from "./drawing";
+import { placeOf } from "./figures";
 import { graticule, landOutline } from "./ground";
 import { Outlines } from "./outlines";
 import { legendOf } from "./legend";
+import { Measurement } from "./measure";
 import { Swipe } from "./swipe";
 
 declare global {
@@ -49,6 +52,10 @@ export class MapIsland {
   private readonly shown = new Map<string, Shown>();
   private readonly outlines: Outlines;
   private readonly drawing: Drawing;
+  private measurement: Measurement | null = null;
+  private dating: Dates | null = null;
+  /** Shows the chosen date again, where there are dates. */
+  private chosen: () => void = () => undefined;
   private swipe: Swipe | null = null;
   private isHidden = false;
   private readonly releases: (() => void)[] = [];
@@ -68,8 +75,10 @@ export class MapIsland {
     this.ground();
     this.layers();
     this.fit();
+    this.panels();
     this.controls();
     this.readout();
+    this.dates();
     this.keys();
     element.dataset.ready = "";
     // the panel around a map is often laid out after it
@@ -209,6 +218,8 @@ export class MapIsland {
       this.swipe = new Swipe(this.map, this.element, left, right);
       if (this.swipe.isOn) this.showPair();
     }
+    const [one, other] = (this.config.swipe ?? []).map((id) => this.shown.get(id)?.config.name ?? "");
+    this.swipe.setNames(one ?? "", other ?? "");
   }
 
   /** Both dates are on while they are compared. */
@@ -230,8 +241,84 @@ export class MapIsland {
     else if (crs === "geo") this.map.setView([20, 0], 1);
   }
 
+  /** The two small forms over the map: measure, and go to a position. Both are the twins of what the pointer does. */
+  private panels(): void {
+    const form = (name: string): HTMLFormElement | null => this.element.querySelector(`[data-map-panel=${name}]`);
+    const measure = form("measure");
+    if (measure) {
+      this.measurement = new Measurement(
+        this.map,
+        measure,
+        this.config.crs,
+        () => this.config.grid?.gsd_m ?? null,
+        () => this.pressed(),
+      );
+    }
+    const go = form("go");
+    go?.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const field = go.querySelector("input");
+      const place = placeOf(field?.value ?? "", this.config.crs);
+      const output = go.querySelector("output");
+      if (!place) {
+        if (output) output.textContent = this.config.crs === "image" ? "Write column, row." : "Write longitude, latitude in degrees.";
+        return;
+      }
+      if (output) output.textContent = "";
+      this.map.setView(place, Math.max(this.map.getZoom(), this.config.crs === "image" ? 0 : 12));
+      const mark = L.circleMarker(place, { radius: 7, className: "geo-core sel", interactive: false }).addTo(this.map);
+      window.setTimeout(() => mark.remove(), 6000);
+    });
+    for (const panel of [measure, go]) {
+      // keys and clicks in a form are not the map's
+      if (panel) for (const event of ["mousedown", "click", "dblclick", "wheel"]) panel.addEventListener(event, (e) => e.stopPropagation());
+    }
+  }
+
+  private toggleGo(): void {
+    const panel = this.element.querySelector<HTMLFormElement>("[data-map-panel=go]");
+    if (!panel) return;
+    panel.hidden = !panel.hidden;
+    if (!panel.hidden) panel.querySelector("input")?.focus();
+    this.pressed();
+  }
+
+  private toggleMeasure(): void {
+    if (!this.measurement) return;
+    if (!this.measurement.isOn) this.drawing.stop();
+    this.measurement.set(!this.measurement.isOn);
+  }
+
+  /** The chosen date is what the map shows; beside the first one while they are swiped. */
+  private dates(): void {
+    const home = document.getElementById(this.element.dataset.dates ?? "");
+    if (!home) return;
+    this.dating = new Dates(home, (chosen) => this.showDate(chosen, home));
+    this.chosen = (): void => this.showDate(this.dating?.value ?? "", home);
+    if (this.swipe?.isOn && this.config.swipe) this.dating.set(this.config.swipe[1]);
+  }
+
+  private showDate(chosen: string, home: HTMLElement): void {
+    const [left] = this.config.swipe ?? [];
+    for (const option of home.querySelectorAll("option")) {
+      const shown = this.shown.get(option.value);
+      const isOn = option.value === chosen || (this.swipe?.isOn === true && option.value === left);
+      if (!shown || shown.isOn === isOn) continue;
+      shown.isOn = isOn;
+      this.apply(shown);
+    }
+    if (left && chosen !== left) {
+      this.config.swipe = [left, chosen];
+      this.compare();
+    }
+    this.list();
+  }
+
   private controls(): void {
     const actions: Record<string, () => void> = {
+      measure: () => this.toggleMeasure(),
+      "measure-clear": () => this.measurement?.clear(),
+      go: () => this.toggleGo(),
       "zoom-in": () => this.map.zoomIn(),
       "zoom-out": () => this.map.zoomOut(),
       fit: () => this.fit(),
@@ -244,7 +331,9 @@ export class MapIsland {
     };
     this.element.addEventListener("click", (event) => {
       const button = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-map]") : null;
-      if (button) actions[button.dataset.map ?? ""]?.();
+      if (!button) return;
+      if (button.dataset.map?.startsWith("draw-")) this.measurement?.set(false);
+      actions[button.dataset.map ?? ""]?.();
     });
     this.drawing.onState = (shape) => {
       for (const button of this.element.querySelectorAll<HTMLElement>("[data-map^=draw-]")) {
@@ -257,6 +346,7 @@ export class MapIsland {
   private toggleSwipe(): void {
     this.swipe?.toggle();
     if (this.swipe?.isOn) this.showPair();
+    this.chosen();
     this.pressed();
   }
 
@@ -278,6 +368,8 @@ export class MapIsland {
       swipe: this.swipe?.isOn ?? false,
       masks: isOn(["mask", "unseen"]),
       boxes: isOn(["boxes", "candidates"]),
+      measure: this.measurement?.isOn ?? false,
+      go: this.element.querySelector<HTMLElement>("[data-map-panel=go]")?.hidden === false,
     };
     const has = (styles: string[]): boolean => this.config.layers.some((layer) => hasStyle(layer, styles));
     // a button that could do nothing here is not shown

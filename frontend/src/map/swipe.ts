@@ -6,6 +6,7 @@ export class Swipe {
   private share = 0.5;
   private readonly handle: HTMLInputElement;
   private readonly line: HTMLDivElement;
+  private readonly names = [document.createElement("span"), document.createElement("span")];
   private readonly redraw = (): void => this.clip();
 
   constructor(
@@ -27,6 +28,8 @@ export class Swipe {
     });
     this.line = document.createElement("div");
     this.line.className = "swipe-line";
+    for (const [i, name] of this.names.entries()) name.className = i === 0 ? "swipe-name left" : "swipe-name right";
+    this.line.append(...this.names);
     home.append(this.line, this.handle);
     map.on("move zoomend resize", this.redraw);
     // only where the page offers the button that takes it away again
@@ -38,6 +41,14 @@ export class Swipe {
     this.left = left;
     this.right = right;
     this.clip();
+  }
+
+  /** What stands beside the line: which date is on which side. */
+  setNames(left: string, right: string): void {
+    for (const [i, text] of [left, right].entries()) {
+      const name = this.names[i];
+      if (name) name.textContent = text;
+    }
   }
 
   toggle(): void {
