@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,18 @@ class LayerStore(Protocol):
         label: str,
         scene_id: str | None = None,
     ) -> LayerRef: ...
+
+    def put_image(
+        self,
+        rgba: NDArray[np.uint8],
+        grid: Grid,
+        *,
+        form: Literal["geotiff", "png"],
+        label: str,
+        scene_id: str | None = None,
+    ) -> LayerRef:
+        """A picture (rows, columns, 4) for people to look at: a GeoTIFF on ``grid``, or a PNG, which has no place."""
+        ...
 
     def put_features(
         self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str, scene_id: str | None = None

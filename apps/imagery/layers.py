@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster
 from apps.imagery.readers import open_raster
-from apps.imagery.writers import layer_bytes
+from apps.imagery.writers import layer_bytes, png_bytes
 
 TIFF_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
+PNG_TYPE = "image/png"
 GEOJSON_TYPE = "application/geo+json"
 INVALID = 255
 
@@ -144,6 +145,30 @@ class ArtifactLayerStore:
             n=int(valid.sum()),
             source_scene_id=scene_id,
         )
+
+    def put_image(
+        self,
+        rgba: NDArray[np.uint8],
+        grid: Grid,
+        *,
+        form: Literal["geotiff", "png"],
+        label: str,
+        scene_id: str | None = None,
+    ) -> LayerRef:
+        """``rgba`` (rows, columns, 4) of uint8. FaultError where it does not fit the grid."""
+        if rgba.dtype != np.uint8 or rgba.shape != (*grid.shape, 4):
+            raise FaultError(f"picture {rgba.shape} of {rgba.dtype} does not fit the grid {grid.shape}")
+        if form == "png":
+            digest = self._blobs.put(png_bytes(rgba), media_type=PNG_TYPE)
+            return LayerRef(kind="image", artifact=digest, label=label, media_type=PNG_TYPE, source_scene_id=scene_id)
+        data = layer_bytes(
+            np.moveaxis(rgba, 2, 0), grid, nodata=None, tags={"RSURE_KIND": "image"}, is_picture=True
+        )
+        digest = self._blobs.put(data, media_type=TIFF_TYPE)
+        return LayerRef(
+            kind="image", artifact=digest, crs=grid.crs or "image", label=label, media_type=TIFF_TYPE, grid=grid,
+            source_scene_id=scene_id,
+        )  # fmt: skip
 
     def put_features(
         self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str, scene_id: str | None = None

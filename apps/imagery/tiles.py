@@ -332,7 +332,8 @@ def _window_rgba(
 
 @dataclass(frozen=True, slots=True)
 class LayerStyle:
-    """How a layer is drawn: ``kind`` mask, raster or classes; for rasters the span and the colour map, for classes names."""
+    """How a layer is drawn: ``kind`` mask, raster, classes or image (as it is); for rasters the span and the colour map, for
+    classes names."""
 
     kind: str
     low: float = 0.0
@@ -348,8 +349,8 @@ def layer_style(path: Path) -> LayerStyle:
     with rasterio.Env(**GDAL_OPTIONS), open_raster(path) as dataset:
         tags = dataset.tags()
         kind = tags.get("RSURE_KIND", "")
-        if kind == "mask":
-            return LayerStyle("mask")
+        if kind in ("mask", "image"):
+            return LayerStyle(kind)
         if kind == "classes":
             names = {int(k): str(v) for k, v in json.loads(tags.get("RSURE_CLASSES", "{}")).items()}
             return LayerStyle("classes", names=tuple(sorted(names.items())))
@@ -375,6 +376,8 @@ def legend(style: LayerStyle, steps: int = 5) -> list[dict[str, Any]]:
     """[{value or label, color}] of a layer, for its legend; raster stops are evenly spaced from low to high."""
     if style.kind == "mask":
         return [{"label": "yes", "color": _hex(_CYAN)}]
+    if style.kind == "image":
+        return []
     if style.kind == "classes":
         return [{"value": v, "label": n, "color": _hex(class_color(v))} for v, n in style.names]
     table = _table(style.colors)
@@ -428,6 +431,9 @@ def layer_rgba(path: Path, z: int, x: int, y: int) -> NDArray[np.uint8] | None:
         )
         if not touches(grid, bounds):
             return None
+        if style.kind == "image":
+            planes, covered = _warped(dataset, bounds, [1, 2, 3])
+            return np.dstack([*planes, np.where(covered, np.uint8(255), np.uint8(0))])
         planes, covered = _warped(dataset, bounds, [1], buffer=_EDGE_PX)
         shaded = _layer_rgba(planes[0], _layer_valid(dataset, planes[0]) & covered, style)
         return shaded[_EDGE_PX:-_EDGE_PX, _EDGE_PX:-_EDGE_PX]
@@ -442,13 +448,17 @@ def layer_image_rgba(path: Path, z: int, x: int, y: int) -> NDArray[np.uint8] | 
         if place is None:
             return None
         (col, row, width, height), shape = place
+        at = ((row, row + height), (col, col + width))
         try:
-            values = dataset.read(1, window=((row, row + height), (col, col + width)), out_shape=shape)
+            if style.kind == "image":
+                shaded = np.moveaxis(dataset.read([1, 2, 3, 4], window=at, out_shape=(4, *shape)), 0, 2)
+            else:
+                values = dataset.read(1, window=at, out_shape=shape)
+                shaded = _layer_rgba(values, _layer_valid(dataset, values), style)
         except RasterioError as error:
             raise UserError(
                 "UNREADABLE", "The layer cannot be read.", "Its file is broken.", "Run the question again."
             ) from error
-        shaded = _layer_rgba(values, _layer_valid(dataset, values), style)
         return np.pad(shaded, ((0, TILE_PX - shape[0]), (0, TILE_PX - shape[1]), (0, 0)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import rasterio
 from numpy.typing import NDArray
+from PIL import Image
 from rasterio.crs import CRS
 from rasterio.enums import MaskFlags, Resampling
 from rasterio.shutil import copy as rasterio_copy
@@ -114,9 +116,10 @@ def layer_bytes(
     nodata: float | None,
     descriptions: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
+    is_picture: bool = False,
 ) -> bytes:
     """A layer (bands, rows, columns) on ``grid`` as the bytes of a COG; the same input gives the same
-    bytes."""
+    bytes. The four bands of a picture are red, green, blue and alpha."""
     if planes.ndim != 3 or planes.shape[1:] != grid.shape:
         raise ValueError(f"layer {planes.shape} does not fit grid {grid.shape}")
     # a layer lies in memory already: little of it twice
@@ -136,6 +139,7 @@ def layer_bytes(
             blockxsize=side,
             blockysize=side,
             bigtiff="IF_SAFER",
+            **({"photometric": "RGB", "alpha": "YES"} if is_picture else {}),
             **grid_profile(grid),
         ) as out:
             out.write(planes)
@@ -145,6 +149,13 @@ def layer_bytes(
                 out.update_tags(**tags)
         write_cog_of_plain(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name, side=side)
         return cog.read_bytes()
+
+
+def png_bytes(rgba: NDArray[np.uint8]) -> bytes:
+    """A picture (rows, columns, 4) as a PNG."""
+    out = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(rgba), "RGBA").save(out, "PNG", compress_level=3)
+    return out.getvalue()
 
 
 def join_bands(paths: Sequence[Path], plain: Path, target: Path, descriptions: Sequence[str]) -> int:

@@ -204,7 +204,7 @@ def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: b
             "visible": ref.label != "candidates",
             "url": reverse("run_layer", args=[state.run_id, ref.artifact]),
         }
-    if ref.kind in ("mask", "raster", "classes") and ref.grid is not None:
+    if ref.kind in ("mask", "raster", "classes", "image") and ref.grid is not None:
         bounds = list(ref.grid.lonlat_bounds()) if ref.grid.is_georeferenced else [0, 0, ref.grid.width, ref.grid.height]
         path = reverse("tile_layer" if geo else "tile_layer_image", args=[ref.artifact, 0, 0, 0])
         return base | {
@@ -212,8 +212,7 @@ def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: b
             "url": _template(path),
             "bounds": bounds,
             "opacity": 1,  # the mask's fill is see-through in itself, its outline is not
-            "visible": ref.kind == "mask",
+            "visible": ref.kind in ("mask", "image"),
             "style": "mask" if ref.kind == "mask" else "raster",
-            "legend": reverse("layer_legend", args=[ref.artifact]),
-        }
+        } | ({} if ref.kind == "image" else {"legend": reverse("layer_legend", args=[ref.artifact])})
     return None

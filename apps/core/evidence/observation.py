@@ -109,7 +109,7 @@ class Status(Frozen):
 class LayerRef(Frozen):
     """A layer of the result, by digest. ``grid`` stands for raster layers; ``crs`` 'image' means pixel coordinates."""
 
-    kind: Literal["mask", "boxes", "polygons", "raster", "classes", "points", "table", "text"]
+    kind: Literal["mask", "boxes", "polygons", "raster", "classes", "points", "table", "text", "image"]
     artifact: str = Field(max_length=80)
     crs: str = "image"
     label: str = Field(default="", max_length=120)

@@ -25,6 +25,7 @@ from apps.tools.execute.types import (
     Accumulator,
     AnyType,
     Call,
+    ImageType,
     Planned,
     RasterType,
     SceneType,
@@ -180,11 +181,12 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
     layers = _layer_targets(program, ctx)
     try:
         _compute(program, engine, run, [n for n in program.order if n in used], [t for _, t in layers])
+        pictures = _draw(program, engine, run, ctx)
     except ModelError as error:
         run.failed |= engine.failed
         raise ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used),
                               evidence=_evidence(program, engine, run, used, arguments, region, region_crs)) from error
-    refs = _store_layers(layers, engine, program, ctx)
+    refs = pictures or _store_layers(layers, engine, program, ctx)
     _bound_area(program, run, layers)
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
@@ -303,6 +305,17 @@ def _compute(program: Program, engine: Engine, run: _Run, order: list[str], laye
                          needs={"valid_px": True})
 
 
+def _draw(program: Program, engine: Engine, run: _Run, ctx: ToolContext) -> list[LayerRef]:
+    """The picture that is the output, if it is one."""
+    output = program.output
+    draw = program.planned[output].draw
+    if draw is None:
+        return []
+    inputs = [run.values[i] for i in program.nodes[output].inputs if i in run.values]
+    run.values[output], refs = draw(ctx, engine.states.get(output), inputs)
+    return refs
+
+
 def _forgives(program: Program, node: str) -> bool:
     return program.nodes[node].op in ("raster.summarize.series", "raster.summarize.trend")
 
@@ -329,6 +342,8 @@ class _Nothing:
 # --- layers ----------------------------------------------------------------------------------------------------------------
 def _layer_targets(program: Program, ctx: ToolContext) -> list[tuple[str, Target]]:
     output = program.output
+    if program.planned[output].draw is not None:
+        return []
     wanted = [output] if program.planned[output].evaluate is not None else program.raster_inputs(output)
     # a mask is shown with the raster that it was made of
     for n in list(wanted):
@@ -395,6 +410,9 @@ def _result(kind: AnyType, value: Value | None, layers: tuple[LayerRef, ...]) ->
         return Result(kind=value.result_kind or kind.result_kind, value=value.value,  # type: ignore[arg-type]
                       unit=value.unit or kind.unit, interval=value.interval, interval_level=value.interval_level,
                       quantity=kind.quantity, items=value.items[:1000], layers=layers)
+    if isinstance(kind, ImageType):
+        assert value is not None
+        return Result(kind="layer", quantity=kind.quantity, layers=layers, items=value.items[:1000])
     if isinstance(kind, RasterType):
         return Result(kind="layer", unit=kind.unit, quantity=kind.quantity, layers=layers)
     if isinstance(kind, SceneType):

@@ -2,6 +2,7 @@
 
 from apps.tools.execute import (
     operators_grids,
+    operators_images,
     operators_neighbours,
     operators_physics,
     operators_products,
@@ -13,5 +14,5 @@ from apps.tools.execute.types import OPERATORS
 
 OPERATORS.freeze()
 
-__all__ = ["OPERATORS", "operators_grids", "operators_neighbours", "operators_physics", "operators_products", "operators_spatial",
-           "operators_summaries", "operators_tables"]
+__all__ = ["OPERATORS", "operators_grids", "operators_images", "operators_neighbours", "operators_physics", "operators_products",
+           "operators_spatial", "operators_summaries", "operators_tables"]

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from apps.core.errors import FaultError, ModelError
-from apps.core.evidence.observation import Frozen
+from apps.core.evidence.observation import Frozen, LayerRef
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore, Window
 from apps.core.registry import Registry
-from apps.tools.contract import Node
+from apps.tools.contract import Node, ToolContext
 
-Kind = Literal["scene", "raster", "mask", "classes", "value", "zones"]
+Kind = Literal["scene", "raster", "mask", "classes", "value", "zones", "image"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,16 @@ class ZonesType:
     crs: str
 
 
-AnyType = SceneType | RasterType | ValueType | ZonesType
+@dataclass(frozen=True, slots=True)
+class ImageType:
+    """A picture for people: the end of a graph, no input of anything."""
+
+    kind: Kind
+    quantity: str
+    scenes: tuple[SceneInfo, ...]
+
+
+AnyType = SceneType | RasterType | ValueType | ZonesType | ImageType
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +246,8 @@ class Planned:
     ``evaluate(reads, window)`` gives a raster's plane of a window. ``reduce`` makes the accumulators of a reducer, and
     ``finish(accumulators, failed)`` the value of them; ``failed`` maps nodes that could not be computed to the reason, and an
     accumulator over such a node stands as None. ``prepare`` makes accumulators over inputs that must be gathered before the
-    raster can be evaluated; ``settle`` turns them into the node's state. ``combine`` makes a value of values.
+    raster can be evaluated; ``settle`` turns them into the node's state. ``combine`` makes a value of values. ``draw`` makes a
+    picture's value and layers of the context, the state and the inputs' values.
     """
 
     type: AnyType
@@ -248,6 +258,7 @@ class Planned:
     reduce: Callable[[], Sequence[Target]] | None = None
     finish: Callable[[Sequence[Any], Mapping[str, str]], Value] | None = None
     combine: Callable[[Sequence[Value]], Value] | None = None
+    draw: Callable[[ToolContext, Any, Sequence[Value]], tuple[Value, list[LayerRef]]] | None = None
     constant: Value | None = None
     notes: tuple[tuple[str, str], ...] = ()
     resamples: bool = False

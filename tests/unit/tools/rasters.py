@@ -95,6 +95,11 @@ class MemoryLayers:
         return self._ref((classes, valid, names), classes.tobytes(), kind="classes", crs=grid.crs or "image", label=label,
                          grid=grid, source_scene_id=scene_id)
 
+    def put_image(self, rgba: NDArray[np.uint8], grid: Grid, *, form: str, label: str, scene_id: str | None = None) -> LayerRef:
+        assert rgba.shape == (*grid.shape, 4) and rgba.dtype == np.uint8
+        placed: dict[str, Any] = {"grid": grid, "crs": grid.crs or "image"} if form == "geotiff" else {}
+        return self._ref(rgba.copy(), rgba.tobytes() + form.encode(), kind="image", label=label, source_scene_id=scene_id, **placed)
+
     def put_features(self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str,
                      scene_id: str | None = None) -> LayerRef:
         ref = self._ref(features, digest_json([features, label]).encode(), kind=kind, crs=crs, label=label, n=len(features),
