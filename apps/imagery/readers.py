@@ -92,6 +92,7 @@ class SceneReader:
         self._local = threading.local()
         self._lock = threading.Lock()
         self._opened: list[Any] = []
+        self._spare: list[Any] = []
         self._closed = False
         self._bands = {b.index: b for b in info.bands}
         self._cache_bytes = _STREAM_CACHE[0]
@@ -112,6 +113,9 @@ class SceneReader:
         self._has_mask = (
             MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags and MaskFlags.nodata not in flags
         )
+        # whoever reads first takes it over: most readers are made in one thread and read in others
+        self._local.dataset = None
+        self._spare.append(first)
 
     @property
     def info(self) -> SceneInfo:
@@ -120,14 +124,29 @@ class SceneReader:
     def _dataset(self) -> Any:
         held = getattr(self._local, "dataset", None)
         if held is None or held.closed:
-            held = open_raster(self._path, cache_bytes=self._cache_bytes)
             with self._lock:
-                if self._closed:
-                    held.close()
-                    raise FaultError("the reader is closed")
-                self._opened.append(held)
+                held = self._spare.pop() if self._spare else None
+            if held is not None:
+                # the cache was sized before the blocks were known
+                set_gdal_config("GDAL_CACHEMAX", self._cache_bytes)
+            else:
+                held = open_raster(self._path, cache_bytes=self._cache_bytes)
+                with self._lock:
+                    if self._closed:
+                        held.close()
+                        raise FaultError("the reader is closed")
+                    self._opened.append(held)
             self._local.dataset = held
         return held
+
+    def rest(self) -> None:
+        """Closes the files until the next read opens them again: hundreds of scenes need not be open at once. Nobody may be
+        reading."""
+        with self._lock:
+            for dataset in self._opened:
+                dataset.close()
+            self._opened.clear()
+            self._spare.clear()
 
     def read(
         self,
@@ -242,6 +261,7 @@ class SceneReader:
             for dataset in self._opened:
                 dataset.close()
             self._opened.clear()
+            self._spare.clear()
 
     def __enter__(self) -> SceneReader:
         return self

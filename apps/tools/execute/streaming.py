@@ -3,7 +3,7 @@
 Raster nodes are lazy. Those that live on one grid and feed each other form a component; each pass walks the component's grid
 once, reads every scene's bands once a window, evaluates each node once, and hands the planes to all accumulators that want them.
 Windows that the region does not touch are not read. Reading and evaluating run in threads, merging in one thread in window
-order, with a bounded number of windows in flight.
+order, with a bounded number of windows in flight. With a checkpoint, work that was cut off goes on from the last windows merged.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import Node, ToolCancelledError
 from apps.tools.execute.accumulators import CELL, Moments
+from apps.tools.execute.checkpoint import Checkpoint
 from apps.tools.execute.types import Accumulator, NarrowPlane, Plane, Planned, RasterType, Sample, Target
 from apps.tools.region import RegionMask
 from apps.tools.sentences import without_paths
@@ -34,6 +35,8 @@ MEMORY_BYTES = 96 << 20
 # A block of our COGs at most: what is read is inflated once, and the planes of a window stay near the processor.
 MAX_WINDOW_PX = 512
 _KEPT_BLOCK = 12 << 20
+# With more scenes than this a scene's files are closed when its pass is over.
+_OPEN_SCENES = 16
 
 
 @dataclass(slots=True)
@@ -74,6 +77,36 @@ class NodeFigures:
     n_out_of_range: int = 0
     n_region: int = 0
     done: bool = False
+
+
+@dataclass(slots=True)
+class _Group:
+    """Targets that share their passes, and how far they are: ``n_merged`` windows of the present pass of the targets
+    ``wanting``."""
+
+    number: int
+    members: list[int]
+    wanting: list[int] = field(default_factory=list)
+    stats: list[str] = field(default_factory=list)
+    n_merged: int = 0
+    is_in_pass: bool = False
+    is_finished: bool = False
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One walk over a grid: what is fed, the nodes whose figures are taken, the bands that are read, and the windows."""
+
+    group: _Group
+    targets: Sequence[Target]
+    watched: list[str]
+    bands: dict[str, tuple[int, ...]]
+    grid: Grid
+    region: RegionMask
+    windows: list[Window]
+    label: str
+    n_sent: int
 
 
 def _keep_freed_memory() -> None:
@@ -145,12 +178,13 @@ class Engine:
 
     def __init__(self, program: Program, *, reader: Callable[[str], RasterReader], region: Callable[[Grid], RegionMask],
                  progress: Callable[[int, int, str], None], is_cancelled: Callable[[], bool], window_px: int | None = None,
-                 threads: int | None = None):
+                 threads: int | None = None, checkpoint: Checkpoint | None = None):
         self.program, self.reader = program, reader
         self._region_of, self._progress, self._is_cancelled = region, progress, is_cancelled
         self._regions: dict[Grid, RegionMask] = {}
         self._window_px = window_px
         self._threads = threads or min(4, os.cpu_count() or 1)
+        self._checkpoint, self._n_runs, self.n_resumed = checkpoint, 0, 0
         self.states: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
         self.n_passes = 0
@@ -158,6 +192,7 @@ class Engine:
         rasters = [n for n in program.order if program.planned[n].evaluate is not None]
         self.figures: dict[str, NodeFigures] = {n: NodeFigures() for n in rasters}
         self._component = self._components(rasters)
+        self._users: dict[str, int] = {}
 
     def _components(self, rasters: Sequence[str]) -> dict[str, str]:
         root = {n: n for n in rasters}
@@ -182,7 +217,8 @@ class Engine:
 
     def windows(self, grid: Grid, n_planes: int) -> Iterator[Window]:
         """Windows of whole cells over the part of the grid that the region touches."""
-        size = self._window_px or MAX_WINDOW_PX
+        # a band alone is not computed with: larger windows only save their overhead
+        size = self._window_px or (2 * MAX_WINDOW_PX if n_planes <= 2 else MAX_WINDOW_PX)
         # a window at work holds float64 and bool of every plane, and the bands that were read
         budget = MEMORY_BYTES / (self._threads * 12 * max(1, n_planes))
         while self._window_px is None and size > CELL and size * size > budget:
@@ -215,35 +251,117 @@ class Engine:
         for members in groups.values():
             merged.setdefault(self._component[targets[members[0]][0][0]], []).extend(members)
         alive: list[Accumulator | None] = [a for _, a in targets]
+        self._users = {}
+        for members in merged.values():
+            above = {u for i in members for n in targets[i][0] for u in self.program.upstream(n)}
+            for scene_id in {b[0] for u in above for b in self.program.planned[u].bands}:
+                self._users[scene_id] = self._users.get(scene_id, 0) + 1
         with ThreadPoolExecutor(self._threads, thread_name_prefix="raster") as self._pool:
             self._run(targets, list(merged.values()), alive, message)
         return alive
 
-    def _run(self, targets: Sequence[Target], merged: Sequence[list[int]], alive: list[Accumulator | None], message: str) -> None:
-        """The passes of every group of targets; those that fail become None in ``alive``."""
-        for number, members in enumerate(merged, 1):
+    def _run(self, targets: Sequence[Target], groups: Sequence[list[int]], alive: list[Accumulator | None], message: str) -> None:
+        """The passes of every group of targets; those that fail become None in ``alive``. While the last windows of one pass are
+        at work those of the next begin; a group's next pass begins when its last one has been merged."""
+        states = [_Group(number, members) for number, members in enumerate(groups)]
+        number, self._n_runs = self._n_runs, self._n_runs + 1
+        self._resume(number, targets, states)
+        ready = deque(g for g in states if not g.is_finished)
+        waiting: deque[tuple[_Pass, Future[Any]]] = deque()
+        present: _Pass | None = None
+        _keep_freed_memory()
+        try:
             while True:
-                wanting = [i for i in members if targets[i][1].wants_pass()]
-                watched = dict.fromkeys(n for i in members for n in targets[i][0])
-                stats = [n for n in watched if not self.figures[n].done]
-                if not wanting and not stats:
+                while len(waiting) < 2 * self._threads and (present is not None or ready):
+                    if present is None:
+                        present = self._begun(ready.popleft(), targets, alive, message, len(states), ready)
+                    elif present.n_sent == len(present.windows) or present.group.reason:
+                        present = None
+                    else:
+                        self._stop_if_cancelled()
+                        window = present.windows[present.n_sent]
+                        present.n_sent += 1
+                        waiting.append((present, self._pool.submit(self._work, present, window)))
+                if not waiting:
                     break
-                label = f"{message} ({number} of {len(merged)})" if len(merged) > 1 else message
+                self._stop_if_cancelled()
+                one, future = waiting.popleft()
                 try:
-                    self._pass([targets[i] for i in wanting], stats, label)
+                    result = future.result()
                 except (ToolCancelledError, MemoryError):
                     raise
                 except Exception as error:
-                    reason = without_paths(str(error) if isinstance(error, ModelError)
-                                           else f"{type(error).__name__}: {error}")
-                    for i in members:
-                        alive[i] = None
-                        for n in targets[i][0]:
-                            self.failed.setdefault(n, reason)
-                    break
+                    self._fail(one.group, error, targets, alive)
+                    continue
+                if one.group.reason:
+                    continue
+                self._take(result, one.targets)
+                one.group.n_merged += 1
+                self._progress(one.group.n_merged, len(one.windows), one.label)
+                if one.group.n_merged == len(one.windows):
+                    self._finish(one, ready)
+                if self._checkpoint is not None and self._checkpoint.is_due():
+                    self._checkpoint.save(number, self._state(targets, states))
+        finally:
+            for _, future in waiting:
+                future.cancel()
+            # none may still read when the readers are closed
+            wait([future for _, future in waiting])
+        if self._checkpoint is not None and self._checkpoint.n_saved:
+            self._checkpoint.save(number, self._state(targets, states))
 
-    def _pass(self, targets: Sequence[Target], stats: Sequence[str], message: str) -> None:
-        names = list(dict.fromkeys([n for t, _ in targets for n in t] + list(stats)))
+    def _stop_if_cancelled(self) -> None:
+        if self._is_cancelled():
+            raise ToolCancelledError
+
+    def _begun(self, group: _Group, targets: Sequence[Target], alive: list[Accumulator | None], message: str, n_groups: int,
+               ready: deque[_Group]) -> _Pass | None:
+        """The group's next pass, or the rest of the one that was cut off; None where nothing is left to do."""
+        try:
+            if not group.is_in_pass:
+                group.wanting = [i for i in group.members if targets[i][1].wants_pass()]
+                watched = dict.fromkeys(n for i in group.members for n in targets[i][0])
+                group.stats = [n for n in watched if not self.figures[n].done]
+                if not group.wanting and not group.stats:
+                    group.is_finished = True
+                    return None
+                group.is_in_pass, group.n_merged = True, 0
+                self.n_passes += 1
+            label = f"{message} ({group.number + 1} of {n_groups})" if n_groups > 1 else message
+            begun = self._pass(group, [targets[i] for i in group.wanting], label)
+            if group.n_merged == len(begun.windows):
+                self._finish(begun, ready)
+            return begun
+        except (ToolCancelledError, MemoryError):
+            raise
+        except Exception as error:
+            self._fail(group, error, targets, alive)
+            return None
+
+    def _fail(self, group: _Group, error: Exception, targets: Sequence[Target], alive: list[Accumulator | None]) -> None:
+        if group.reason:
+            return
+        group.reason = without_paths(str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}")
+        for i in group.members:
+            alive[i] = None
+            for n in targets[i][0]:
+                self.failed.setdefault(n, group.reason)
+
+    def _finish(self, one: _Pass, ready: deque[_Group]) -> None:
+        """Ends a pass of which every window was merged."""
+        for n in (*one.watched, *one.group.stats):
+            self.figures[n].done = True
+        one.group.is_in_pass = False
+        ready.appendleft(one.group)
+        if len(self._users) > _OPEN_SCENES:
+            for scene_id in one.bands:
+                rest = getattr(self.reader(scene_id), "rest", None)
+                # a scene of several groups may be read at this moment
+                if rest is not None and self._users[scene_id] == 1:
+                    rest()
+
+    def _pass(self, group: _Group, targets: Sequence[Target], label: str) -> _Pass:
+        names = list(dict.fromkeys([n for t, _ in targets for n in t] + list(group.stats)))
         grid = self.program.type_of(names[0]).grid
         # the figures of all nodes of the component that the named ones rest on, gathered in the same pass
         above: list[str] = []
@@ -251,7 +369,7 @@ class Engine:
             for u in self.program.upstream(n):
                 if u in self._component and u not in above and self.program.type_of(u).grid == grid:
                     above.append(u)
-        watched = [n for n in self.program.order if n in above and not self.figures[n].done and (n in stats or targets)
+        watched = [n for n in self.program.order if n in above and not self.figures[n].done and (n in group.stats or targets)
                    and self._same_pass(n, names)]
         # bands of scenes on other grids too: a resampling reads them in the same pass
         bands: dict[str, set[int]] = {}
@@ -260,30 +378,47 @@ class Engine:
                 bands.setdefault(scene_id, set()).add(index)
         ordered = {s: tuple(sorted(b)) for s, b in bands.items()}
         windows = list(self.windows(grid, len(above) + sum(len(b) for b in ordered.values())))
-        region = self.region(grid)
-        self.n_passes += 1
+        return _Pass(group, targets, watched, ordered, grid, self.region(grid), windows, label, group.n_merged)
 
-        def work(window: Window) -> tuple[list[Any], list[tuple[str, Any, int, int, int, int]], int]:
-            reads = _WindowReads(self, ordered)
-            inside = region.mask(window)
-            parts: list[Any] = []
-            for t, accumulator in targets:
-                planes = [reads.plane(n, window) for n in t]
-                valid = reads.inside(t[0], window, inside)
-                for p in planes[1:]:
-                    valid = valid & p.valid
-                held = tuple(p.held if getattr(accumulator, "takes_held", False) else p.data for p in planes)
-                known = reads.known(t[0], window) if len(t) == 1 else {}
-                parts.append(accumulator.gather(Sample(window, grid, held[0], valid, held, known)))
-            # after the targets: what those computed of a node's cells are its figures
-            figures = [self._figures_part(n, reads, window, inside, grid) for n in watched]
-            return parts, figures, window[2] * window[3]
+    def _work(self, one: _Pass, window: Window) -> tuple[list[Any], list[tuple[str, Any, int, int, int, int]], int]:
+        """What one window gives to the targets and figures of a pass."""
+        reads = _WindowReads(self, one.bands)
+        inside = one.region.mask(window)
+        parts: list[Any] = []
+        for t, accumulator in one.targets:
+            planes = [reads.plane(n, window) for n in t]
+            valid = reads.inside(t[0], window, inside)
+            for p in planes[1:]:
+                valid = valid & p.valid
+            held = tuple(p.held if getattr(accumulator, "takes_held", False) else p.data for p in planes)
+            known = reads.known(t[0], window) if len(t) == 1 else {}
+            parts.append(accumulator.gather(Sample(window, one.grid, held[0], valid, held, known)))
+        # after the targets: what those computed of a node's cells are its figures
+        figures = [self._figures_part(n, reads, window, inside, one.grid) for n in one.watched]
+        return parts, figures, window[2] * window[3]
 
-        self._walk(windows, work, targets, message)
-        for n in watched:
-            self.figures[n].done = True
-        for n in stats:
-            self.figures[n].done = True
+    def _state(self, targets: Sequence[Target], states: Sequence[_Group]) -> dict[str, Any]:
+        """What a later process needs to go on from here; a group that failed begins anew there."""
+        sound = [g for g in states if not g.reason]
+        left_out = {n for g in states if g.reason for n in self.figures if self._component[n] in
+                    {self._component[t] for i in g.members for t in targets[i][0]}}
+        return {
+            "windows": self._window_px or 0, "threads": self._threads, "n_passes": self.n_passes, "px_read": self.px_read,
+            "groups": {g.number: g for g in sound},
+            "targets": {i: targets[i][1] for g in sound for i in g.members},
+            "figures": {n: f for n, f in self.figures.items() if n not in left_out},
+        }
+
+    def _resume(self, number: int, targets: Sequence[Target], states: Sequence[_Group]) -> None:
+        """Takes over the state of the same work that was cut off, where one was kept."""
+        if self._checkpoint is None:
+            return
+        like = {"groups": {g.number: g for g in states}, "targets": {i: t[1] for i, t in enumerate(targets)},
+                "figures": self.figures}
+        kept = self._checkpoint.load(number, like, {"windows": self._window_px or 0, "threads": self._threads})
+        if kept is not None:
+            self.n_passes, self.px_read = kept["n_passes"], kept["px_read"]
+            self.n_resumed += sum(g.n_merged for g in states)
 
     def _same_pass(self, node: str, names: Sequence[str]) -> bool:
         """True where the node's planes are evaluated on the pass's own windows (not only through a resampling)."""
@@ -320,31 +455,8 @@ class Engine:
         masked = n_inside - n_joint if planned.bands else 0
         return node, part, masked, max(0, n_joint - n_valid), n_out, n_inside
 
-    def _walk(self, windows: Sequence[Window], work: Callable[[Window], Any], targets: Sequence[Target], message: str) -> None:
-        waiting: deque[Future[Any]] = deque()
-        done = 0
-        _keep_freed_memory()
-        try:
-            for window in windows:
-                if self._is_cancelled():
-                    raise ToolCancelledError
-                waiting.append(self._pool.submit(work, window))
-                if len(waiting) >= 2 * self._threads:
-                    done += self._take(waiting.popleft().result(), targets)
-                    self._progress(done, len(windows), message)
-            while waiting:
-                if self._is_cancelled():
-                    raise ToolCancelledError
-                done += self._take(waiting.popleft().result(), targets)
-                self._progress(done, len(windows), message)
-        finally:
-            for future in waiting:
-                future.cancel()
-            # none may still read when the next pass begins, or the readers are closed
-            wait(waiting)
-
     def _take(self, result: tuple[list[Any], list[tuple[str, Any, int, int, int, int]], int],
-              targets: Sequence[Target]) -> int:
+              targets: Sequence[Target]) -> None:
         parts, figures, n_px = result
         for (_, accumulator), part in zip(targets, parts, strict=True):
             accumulator.merge(part)
@@ -356,7 +468,6 @@ class Engine:
             f.n_out_of_range += n_out
             f.n_region += n_inside
         self.px_read += n_px
-        return 1
 
 
 class LayerPixels:
