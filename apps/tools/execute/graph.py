@@ -6,18 +6,29 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
+from apps.core.digests import digest_json
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Configuration, Evidence, LayerRef, Result
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster
-from apps.tools.contract import ExecuteArguments, Node, ToolContext, ToolFailedError, ToolOutcome, input_ref
+from apps.tools.contract import (
+    ExecuteArguments,
+    Node,
+    ToolCancelledError,
+    ToolContext,
+    ToolFailedError,
+    ToolOutcome,
+    input_ref,
+)
 from apps.tools.execute import operators  # noqa: F401  (fills the registry)
+from apps.tools.execute.checkpoint import EVERY_S, Checkpoint
 from apps.tools.execute.quality import expand_quality
 from apps.tools.execute.streaming import Engine, LayerPixels, Program
 from apps.tools.execute.types import (
@@ -44,7 +55,7 @@ LAYER_LIMIT_PX = 8_000_000
 MASK_LIMIT_PX = 100_000_000
 # Masks up to this many pixels have their outline looked at for the bounds of an area.
 OUTLINE_LIMIT_PX = 25_000_000
-# At most this many layers are kept of one observation (a long series has its table).
+# Of more rasters than this only the first and the last are kept as layers (a long series has its table).
 MAX_LAYERS = 12
 
 
@@ -173,9 +184,10 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
             for level, message in program.planned[n].notes:
                 ctx.log(level, message)
     names = {s.scene.grid: s.scene.name for s in (program.planned[n].type for n in used) if isinstance(s, SceneType)}
+    checkpoint = _checkpoint(program, used, region, region_crs, ctx)
     engine = Engine(program, reader=ctx.reader, progress=ctx.progress, is_cancelled=ctx.is_cancelled,
                     region=lambda grid: RegionMask.of(region, region_crs, grid, names.get(grid, "the scene")),
-                    window_px=_int(ctx.options.get("window_px")), threads=_int(ctx.options.get("threads")))
+                    window_px=_int(ctx.options.get("window_px")), threads=_int(ctx.options.get("threads")), checkpoint=checkpoint)
     _place_region(engine, names, region, ctx)
     run = _Run()
     layers = _layer_targets(program, ctx)
@@ -183,10 +195,16 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         _compute(program, engine, run, [n for n in program.order if n in used], [t for _, t in layers])
         pictures = _draw(program, engine, run, ctx)
     except ModelError as error:
+        if checkpoint is not None and not isinstance(error, ToolCancelledError):
+            checkpoint.forget()
         run.failed |= engine.failed
         raise ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used),
                               evidence=_evidence(program, engine, run, used, arguments, region, region_crs)) from error
     refs = pictures or _store_layers(layers, engine, program, ctx)
+    if engine.n_resumed:
+        ctx.log("info", f"Work that was cut off went on: {engine.n_resumed} windows had been read before.")
+    if checkpoint is not None:
+        checkpoint.forget()
     _bound_area(program, run, layers)
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
@@ -251,6 +269,21 @@ def _place_region(engine: Engine, names: Mapping[Grid, str], region: Mapping[str
             ctx.log("warning", str(error))
     if beside and len(beside) == len(names):
         raise beside[0]
+
+
+def _checkpoint(program: Program, used: set[str], region: Mapping[str, Any] | None, region_crs: str,
+                ctx: ToolContext) -> Checkpoint | None:
+    """Where the work's state is kept (option ``checkpoints``, a folder), keyed by all that decides the result."""
+    folder = ctx.options.get("checkpoints")
+    if not folder:
+        return None
+    kinds = (program.planned[n].type for n in program.order if n in used)
+    key = digest_json({
+        "nodes": [program.nodes[n].model_dump(mode="json") for n in program.order if n in used], "output": program.output,
+        "region": dict(region) if region is not None else None, "region_crs": region_crs, "revision": ctx.revision,
+        "scenes": [k.scene.model_dump(mode="json") for k in kinds if isinstance(k, SceneType)], "numpy": np.__version__})
+    every_s = ctx.options.get("checkpoint_s")
+    return Checkpoint(Path(folder), key, float(every_s) if every_s is not None else EVERY_S)
 
 
 def _int(value: Any) -> int | None:
@@ -351,8 +384,8 @@ def _layer_targets(program: Program, ctx: ToolContext) -> list[tuple[str, Target
             wanted += [i for i in program.raster_inputs(n) if program.type_of(i).kind != "mask"]
     wanted = list(dict.fromkeys(wanted))
     if len(wanted) > MAX_LAYERS:
-        ctx.log("info", f"{len(wanted)} rasters lie under the result; the first {MAX_LAYERS} are kept as layers.")
-        wanted = wanted[:MAX_LAYERS]
+        ctx.log("info", f"{len(wanted)} rasters lie under the result; the first and the last are kept as layers.")
+        wanted = [wanted[0], wanted[-1]]
     limit = max(1_000_000, LAYER_LIMIT_PX // max(1, len(wanted)))
     out: list[tuple[str, Target]] = []
     for n in wanted:
