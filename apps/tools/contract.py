@@ -61,8 +61,10 @@ class ObjectsMethod(Frozen):
     detector: str = Field(default="auto", description="name in the model zoo; auto: the best that knows the class at this GSD")
     score_threshold: float = Field(default=0.25, ge=0, le=1)
     iou_threshold: float = Field(default=0.5, ge=0, le=1)
-    tile_px: int = Field(default=640, ge=64, le=4096)
-    overlap: float = Field(default=0.2, ge=0, lt=0.9)
+    tile_px: int | None = Field(default=None, ge=64, le=4096, description="longest side of a tile as the model sees it; "
+                                                                          "None: by the model")
+    overlap: float | None = Field(default=None, ge=0, lt=0.9, description="least share of a tile in common with its neighbour; "
+                                                                          "None: by the object's size, 0.2 where nobody knows it")
     scale: float | None = Field(default=None, gt=0, le=8, description="resampling before detection; None: by GSD")
 
 
@@ -91,6 +93,8 @@ class MeasureSource(Frozen):
     geometry: JsonMap | None = Field(default=None, description="GeoJSON geometry, for extent of a drawn region or vector")
     geometry_crs: str = "EPSG:4326"
     vector: str = Field(default="", max_length=80, description="digest of a vector file of the project, for extent")
+    name_field: str = Field(default="", max_length=60, description="attribute that names the features of a vector file")
+    only: tuple[str, ...] = Field(default=(), max_length=1000, description="features of these names alone")
     gsd_m: float | None = Field(default=None, gt=0)
     backend: Literal["local", "vlm"] = "local"
 
@@ -105,13 +109,15 @@ class MeasureSpec(Frozen):
     metric: Literal["count", "area", "distance", "length", "boolean", "ratio", "density"]
     subject: str = "subject"
     reference: str = ""
+    others: tuple[str, ...] = Field(default=(), max_length=10, description="for between: further references")
     relation: Literal["", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between",
                       "nearest"] = ""
     distance_m: float | None = Field(default=None, ge=0)
     nearest_k: int = Field(default=1, ge=1, le=1000, description="for nearest: how many subjects closest to a reference stay")
     distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
     distance_between: Literal["edges", "centroids"] = "edges"
-    denominator: Literal["", "valid", "scene", "region", "reference"] = ""
+    denominator: Literal["", "valid", "scene", "region", "reference", "subject"] = Field(
+        default="", description="subject: all of the subject, before a relation chose among it")
     comparison: Comparison | None = Field(default=None, description="for boolean: count or area compared with a number")
     of: Literal["count", "area"] = "count"
     unit: str = Field(default="", description="output unit; '' the metric's own (1, m2, m)")

@@ -41,7 +41,10 @@ GREY = 114
 SEAM_PX = 6.0
 # Zooms tried where nobody knows the GSD; the one at which the model is surest is taken.
 ZOOMS = (0.5, 0.71, 1.0, 1.41, 2.0, 2.83)
-BATCH = 4
+# Tiles go through the network together up to this many pixels of it.
+BATCH_PX = 1_700_000
+# What tiles have in common where nobody knows how long the objects are.
+OVERLAP = 0.2
 
 
 @dataclass(slots=True)
@@ -96,6 +99,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     passes: dict[str, Pass] = {}
     problems: list[str] = []
     device = "cpu"
+    arithmetic: dict[str, str] = {}
     bands: tuple[int, ...] = ()
     stretch: dict[str, JsonValue] = {}
     groups = _groups(served, scene, method)
@@ -110,7 +114,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
             assert first.card is not None
             card, path = model_named(first.card.name)
             detector = load_detector(card, path)
-            device = detector.device
+            device, arithmetic[card.name] = detector.device, detector.arithmetic
             bands, grey = colour_bands(scene, card)
             if grey:
                 problems.append("The scene has one band; the model was made for colour pictures.")
@@ -124,7 +128,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
             index = 0 if m.card is None else [c.name for c in m.card.classes].index(m.cls.name if m.cls else "")
             found[m.target] = boxes.pick(boxes.cls == index)
     return _outcome(ctx, args, method, scene, served, found, passes, problems, bands, stretch, device,
-                    time.monotonic() - began, region)
+                    arithmetic, time.monotonic() - began, region)
 
 
 # --- who serves what ------------------------------------------------------------------------------------------------------
@@ -283,9 +287,9 @@ def detect_scene(detector: Detector, source: Pixels, region: RegionMask, card: M
     scan: list[dict[str, JsonValue]] = []
     if zoom is None:
         zoom, scan = surest_zoom(detector, source, region, card, numbers, method)
-    p = Pass(zoom=zoom, work_gsd_m=None if gsd is None else gsd / zoom, zoom_scan=scan, tile_px=method.tile_px)
-    size_px = max((c.size_m[1] / gsd * zoom for c in classes if c.size_m and gsd), default=method.tile_px * method.overlap)
-    p.overlap_px = int(min(max(size_px * 1.1, method.tile_px * method.overlap), method.tile_px * 0.5))
+    tile_px = tile_for(card, method)
+    p = Pass(zoom=zoom, work_gsd_m=None if gsd is None else gsd / zoom, zoom_scan=scan, tile_px=tile_px)
+    p.overlap_px = overlap_for(classes, gsd, zoom, tile_px, method)
     tile = max(32, round(p.tile_px / zoom))
     windows = [w for w in plan_tiles(_grown(region, tile), tile, max(1, round(p.overlap_px / zoom))) if region.touches(w)]
     boxes, valid_centre = _run_tiles(detector, source, windows, numbers, p, report, is_cancelled, floor)
@@ -307,6 +311,22 @@ def detect_scene(detector: Detector, source: Pixels, region: RegionMask, card: M
         boxes = after("possible sizes", boxes.pick(_possible(boxes, card, gsd)), boxes)
     boxes = after("inside the region", boxes.pick(_inside(boxes, region)), boxes)
     return boxes, p
+
+
+def tile_for(card: ModelCard, method: ObjectsMethod) -> int:
+    """The longest side of a tile in network pixels: as asked, else the model's own; an export takes none larger than its own."""
+    if method.tile_px is None:
+        return card.tile_px
+    return min(method.tile_px, card.tile_px) if card.format in ("onnx", "torchscript") else method.tile_px
+
+
+def overlap_for(classes: Sequence[ClassCard], gsd_m: float | None, zoom: float, tile_px: int, method: ObjectsMethod) -> int:
+    """Network pixels that two tiles have in common: as long as the longest object and a tenth more, so that one of them holds it
+    whole; a fifth of a tile where nobody knows how long that is; no less than was asked, no more than half a tile."""
+    known = gsd_m is not None and all(c.size_m for c in classes)
+    least = method.overlap if method.overlap is not None else 0.0 if known else OVERLAP
+    size_px = max((c.size_m[1] / gsd_m * zoom for c in classes if c.size_m and gsd_m), default=0.0)
+    return int(min(max(size_px * 1.1, tile_px * least, 1.0), tile_px * 0.5))
 
 
 def _run_tiles(detector: Detector, source: Pixels, windows: Sequence[Window], numbers: set[int], p: Pass,
@@ -339,6 +359,7 @@ def _run_tiles(detector: Detector, source: Pixels, windows: Sequence[Window], nu
 def _batches(windows: Sequence[Window], source: Pixels, p: Pass
              ) -> Iterator[tuple[int, list[tuple[int, NDArray[np.uint8], NDArray[np.bool_]]]]]:
     held: list[tuple[int, NDArray[np.uint8], NDArray[np.bool_]]] = []
+    most = max(1, int(BATCH_PX / max(1.0, max((w[2] * w[3] for w in windows), default=1) * p.zoom * p.zoom)))
     for number, window in enumerate(windows):
         image, valid = source.read(window)
         if valid.any():
@@ -347,7 +368,7 @@ def _batches(windows: Sequence[Window], source: Pixels, p: Pass
             p.mpx += window[2] * window[3] * p.zoom * p.zoom / 1e6
         else:
             p.tiles_empty += 1
-        if len(held) == BATCH or (held and number + 1 == len(windows)):
+        if len(held) == most or (held and number + 1 == len(windows)):
             yield number + 1, held
             held = []
 
@@ -395,7 +416,8 @@ def surest_zoom(detector: Detector, source: Pixels, region: RegionMask, card: Mo
     scan: list[dict[str, JsonValue]] = []
     best = (-1.0, 1.0)
     for zoom in ZOOMS:
-        p = Pass(zoom=zoom, work_gsd_m=None, tile_px=method.tile_px, overlap_px=int(method.tile_px * method.overlap))
+        tile_px = tile_for(card, method)
+        p = Pass(zoom=zoom, work_gsd_m=None, tile_px=tile_px, overlap_px=overlap_for((), None, zoom, tile_px, method))
         total, kept = 0.0, 0
         tile = max(32, round(p.tile_px / zoom))
         for spot in spots:
@@ -426,7 +448,8 @@ def _reporter(ctx: ToolContext, number: int, of: int) -> Callable[[float, str], 
 # --- what is said ---------------------------------------------------------------------------------------------------------
 def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, scene: SceneInfo, served: Sequence[Served],
              found: dict[str, Boxes], passes: dict[str, Pass], problems: list[str], bands: tuple[int, ...],
-             stretch: dict[str, JsonValue], device: str, elapsed_s: float, region: RegionMask) -> ToolOutcome:
+             stretch: dict[str, JsonValue], device: str, arithmetic: dict[str, str], elapsed_s: float, region: RegionMask
+             ) -> ToolOutcome:
     gsd = scene.effective_gsd_m
     layers: list[LayerRef] = []
     items: list[dict[str, JsonValue]] = []
@@ -474,8 +497,8 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
     methods = [s.method for s in served if s.method is not None]
     in_range = [c["in_gsd_range"] for c in classes if isinstance(c, dict)]
     source: dict[str, JsonValue] = {
-        "weights": [{"name": c.name, "version": c.version, "digest": c.sha256, "licence": c.licence, "task": c.task}
-                    for c in {c.name: c for c in cards}.values()],
+        "weights": [{"name": c.name, "version": c.version, "digest": c.sha256, "licence": c.licence, "task": c.task,
+                     "format": c.format, "arithmetic": arithmetic.get(c.name)} for c in {c.name: c for c in cards}.values()],
         "method": [{"name": m.name, "about": m.about, "source": m.source, "settings": dict(m.settings)}
                    for m in {m.name: m for m in methods}.values()],
         "thresholds": thresholds, "sensor": scene.sensor or "unknown", "resolution_m": gsd, "stretch": stretch,

@@ -205,7 +205,10 @@ def _metadata(path: Path, kind: Format) -> dict[str, Any]:
         from ultralytics import YOLO
 
         model = YOLO(str(path))
-        return {"classes": [str(v) for v in model.names.values()], "task": model.task if model.task in _TASKS else "detect"}
+        told: dict[str, Any] = {"classes": [str(v) for v in model.names.values()],
+                                "task": model.task if model.task in _TASKS else "detect"}
+        size = model.overrides.get("imgsz")
+        return told | ({"imgsz": size} if isinstance(size, int) and 32 <= size <= 4096 else {})
     names = text.get("names")
     if isinstance(names, str):
         names = _literal(names)

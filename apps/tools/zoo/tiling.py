@@ -54,18 +54,20 @@ def rectangles(xyxy: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 
 
 def plan_tiles(bounds: Window, tile: int, overlap: int) -> list[Window]:
-    """Windows of ``tile`` px with at least ``overlap`` px in common, that cover ``bounds`` once around; the last row and column
-    are moved back inside, so that no window is smaller than it must be."""
+    """Windows of at most ``tile`` px a side with at least ``overlap`` px in common, that cover ``bounds``: as many as are needed,
+    each no longer than that many need, and evenly laid, so that no window looks twice at what another has seen already."""
     left, top, width, height = bounds
+    overlap = min(overlap, tile - 1)
 
-    def starts(length: int) -> list[int]:
+    def laid(length: int) -> tuple[list[int], int]:
         if length <= tile:
-            return [0]
-        step = max(1, tile - overlap)
-        out = list(range(0, length - tile, step))
-        return [*out, length - tile]
+            return [0], length
+        n = -(-(length - overlap) // (tile - overlap))
+        size = min(tile, -(-(length + (n - 1) * overlap) // n))
+        return [round(k * (length - size) / (n - 1)) for k in range(n)], size
 
-    return [(left + x, top + y, min(tile, width), min(tile, height)) for y in starts(height) for x in starts(width)]
+    (columns, w), (rows, h) = laid(width), laid(height)
+    return [(left + x, top + y, w, h) for y in rows for x in columns]
 
 
 def in_own_core(boxes: Boxes, windows: list[Window], margin: float) -> NDArray[np.bool_]:
@@ -91,13 +93,22 @@ def in_own_core(boxes: Boxes, windows: list[Window], margin: float) -> NDArray[n
     return np.asarray((centre >= frame[:, :2]).all(axis=1) & (centre <= frame[:, 2:]).all(axis=1))
 
 
-def overlap_pairs(xyxy: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64],
-                                                      NDArray[np.float64]]:
-    """Pairs i < j of boxes that overlap: (i, j, intersection over union, intersection over the smaller)."""
+def overlap_pairs(xyxy: NDArray[np.float64], outline: list[NDArray[np.float64]] | None = None
+                  ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Pairs i < j of boxes that overlap: (i, j, intersection over union, intersection over the smaller).
+
+    With outlines it is they that are compared: the frames of slanting neighbours overlap where they themselves do not.
+    """
     rect = shapely.box(xyxy[:, 0], xyxy[:, 1], xyxy[:, 2], xyxy[:, 3])
     i, j = shapely.STRtree(rect).query(rect)
     keep = i < j
     i, j = i[keep].astype(np.int64), j[keep].astype(np.int64)
+    if outline is not None and len(i):
+        shapes = shapely.make_valid(shapely.polygons([shapely.linearrings(o) for o in outline]))
+        whole = shapely.area(shapes)
+        common = shapely.area(shapely.intersection(shapes[i], shapes[j]))
+        smaller, union = np.minimum(whole[i], whole[j]), whole[i] + whole[j] - common
+        return i, j, common / np.maximum(union, 1e-9), common / np.maximum(smaller, 1e-9)
     low = np.maximum(xyxy[i, :2], xyxy[j, :2])
     high = np.minimum(xyxy[i, 2:], xyxy[j, 2:])
     inter = np.prod(np.clip(high - low, 0, None), axis=1)
@@ -117,7 +128,7 @@ def suppress(boxes: Boxes, *, iou: float, within_tile: bool, contained: float = 
     stays = np.ones(n, bool)
     if n < 2:
         return stays
-    i, j, overlap, inside = overlap_pairs(boxes.xyxy)
+    i, j, overlap, inside = overlap_pairs(boxes.xyxy, boxes.outline)
     same = boxes.cls[i] == boxes.cls[j]
     if within_tile:
         hit = same & (boxes.tile[i] == boxes.tile[j]) & (overlap > iou)
@@ -142,7 +153,7 @@ def soften(boxes: Boxes, *, sigma: float = 0.5, floor: float = 0.45) -> Boxes:
     n = len(boxes)
     if n < 2:
         return boxes
-    i, j, overlap, _ = overlap_pairs(boxes.xyxy)
+    i, j, overlap, _ = overlap_pairs(boxes.xyxy, boxes.outline)
     hit = (boxes.cls[i] == boxes.cls[j]) & (boxes.tile[i] == boxes.tile[j]) & (overlap > floor)
     rivals: dict[int, list[tuple[int, float]]] = {}
     for a, b, v in zip(i[hit].tolist(), j[hit].tolist(), overlap[hit].tolist(), strict=True):

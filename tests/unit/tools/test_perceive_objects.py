@@ -257,36 +257,3 @@ def test_trucks_of_an_outside_picture_are_found_without_tuning(shared_data: Path
     assert len(found) <= 80
     item = o.result.items[0]
     assert item["low"] <= len(found) <= item["high"]
-
-
-@pytest.mark.ml
-def test_added_weights_find_what_the_shipped_ones_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shipped network written as an Ultralytics .pt and as TorchScript, added by hand: the same boxes come out."""
-    monkeypatch.setenv("RSURE_HOME", str(tmp_path / "home"))
-    import torch
-
-    from apps.tools.zoo.detectors import load_detector
-    from apps.tools.zoo.registry import model_add, model_named
-    from apps.tools.zoo.runtime import ultralytics_module
-    from apps.tools.zoo.states import load_state
-
-    ultralytics_module()
-    from ultralytics.cfg import get_cfg
-
-    card, path = model_named("nadir3")
-    network, about = load_state(path)
-    network.args = vars(get_cfg())
-    file = tmp_path / "mine.pt"
-    torch.save({"model": network.half(), "train_args": {"task": "detect", "imgsz": 384}}, file)
-    added = model_add(file, classes=about["classes"], allow_pickle=True)
-    _, stored = from_file(STREET, RGB)
-    picture = np.ascontiguousarray(stored[:3, :352, :].transpose(1, 2, 0)).astype(np.uint8)
-    picture = picture[: picture.shape[0] // 32 * 32, : picture.shape[1] // 32 * 32]
-    ours = load_detector(card, path).detect([picture], 0.1)[0]
-    sized = added.model_copy(update={"tile_px": max(picture.shape[:2])})
-    theirs = load_detector(sized, model_named("mine")[1]).detect([picture], 0.1)[0]
-    assert len(ours) and abs(len(ours) - len(theirs)) <= 1
-    for box, score in zip(ours.xyxy, ours.score, strict=True):
-        if score > 0.15:
-            near = np.abs(theirs.xyxy - box).max(axis=1)
-            assert near.min() < 3 and abs(theirs.score[near.argmin()] - score) < 0.06

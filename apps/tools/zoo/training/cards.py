@@ -107,7 +107,7 @@ def detector_card(weights: Path, folder: Path, *, name: str, version: str, score
         name=name, title="Vehicles, planes and ships from above (YOLO11n)", version=version, task="detect", format="rsw",
         file=target.name, sha256=digest_file(target), bytes=target.stat().st_size, classes=classes, gsd_m=(0.05, 3.0),
         sensors="Aerial and drone cameras and satellite pictures in natural colours, seen from above",
-        places="Munich, Minsk, one English scrapyard, airports and coasts not named, towns of the USA", tile_px=640,
+        places="Munich, Minsk, one English scrapyard, airports and coasts not named, towns of the USA", tile_px=1280,
         licence="AGPL-3.0-or-later (architecture and warm start: Ultralytics YOLO11n, AGPL-3.0)", data=DETECTOR_DATA,
         scores=general, not_for=DETECTOR_NOT_FOR)
     return write_card(card, folder)
