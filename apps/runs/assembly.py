@@ -93,7 +93,12 @@ def parts_for(run: Run) -> Parts:
     return Parts(
         planner=planner(),
         toolbox=LocalToolBox(
-            open_scene=open_one, layers=store, seed=seed, revision=revision(), options={"stac_items": catalogue()}
+            open_scene=open_one,
+            layers=store,
+            seed=seed,
+            revision=revision(),
+            # a run that another worker takes up goes on from where the first one was cut off
+            options={"stac_items": catalogue(), "checkpoints": str(settings.RSURE_HOME / "checkpoints")},
         ),
         judge=judge_for(question, store, prior_source(), open_one),
         recorder=DatabaseRecorder(str(run.pk)),
