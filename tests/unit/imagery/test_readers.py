@@ -158,3 +158,22 @@ def test_statistics_of_a_large_scene_keep_samples_not_windows(tmp_path: Path) ->
     assert peak < 80e6
     assert found.bands[0].mean == pytest.approx(planes.mean(dtype="float64"))
     assert found.bands[0].median == pytest.approx(np.median(planes), abs=1)
+
+
+def test_a_reader_at_rest_holds_no_file_and_reads_again(tmp_path: Path) -> None:
+    planes = _planes("uint16")
+    path = write(tmp_path / "t.tif", planes)
+
+    def n_open() -> int:
+        return sum(1 for held in Path("/proc/self/fd").iterdir() if held.exists() and held.resolve() == path.resolve())
+
+    with open_scene(describe(planes), path) as reader, ThreadPoolExecutor(3) as pool:
+        assert n_open() == 1
+        parts = list(pool.map(lambda k: reader.read([1], (k, 0, 5, 5), physical=False).data, range(12)))
+        # the file that was opened to look at it is read through, too
+        assert 1 <= n_open() <= 3
+        reader.rest()
+        assert n_open() == 0
+        again = list(pool.map(lambda k: reader.read([1], (k, 0, 5, 5), physical=False).data, range(12)))
+    np.testing.assert_array_equal(np.array(parts), np.array(again))
+    assert n_open() == 0
