@@ -12,6 +12,7 @@
 | CSRF_TRUSTED_ORIGINS | list | empty |
 | RSURE_HTTPS | bool | false; true behind TLS: secure cookies, redirect, HSTS |
 | RSURE_STAC | folder | none; STAC items (JSON) that asset.catalog looks through |
+| RSURE_STAC_APIS | list | none; roots of STAC APIs (https://host/path) that asset.catalog may ask; no other host is asked |
 | RSURE_NAMESPACE | text | rsure; prefix of all keys in Redis |
 | LOG_LEVEL, LOG_FORMAT | text; json or plain | INFO, json |
 | TASK_TIME_LIMIT_S | int | 1800 |
@@ -35,6 +36,7 @@ RSURE_HOME = Path(env.str("RSURE_HOME", default=str(BASE_DIR / ".rsure"))).expan
 RSURE_HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
 TESTING = env.bool("RSURE_TESTING", default=False)
 RSURE_STAC = env.str("RSURE_STAC", default="")
+RSURE_STAC_APIS = env.list("RSURE_STAC_APIS", default=[])
 NAMESPACE = env.str("RSURE_NAMESPACE", default="rsure")
 
 # --- security

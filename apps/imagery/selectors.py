@@ -39,6 +39,12 @@ def scene_list_for_project(project: Project) -> QuerySet[Scene]:
     return Scene.objects.filter(project=project).select_related("project")
 
 
+def scene_infos_of_project(project_id: UUID | str, limit: int = 5000) -> list[SceneInfo]:
+    """What is known of the project's scenes that are ready, newest first; for runs of that project."""
+    ready = Scene.objects.filter(project_id=project_id, status=Scene.READY)[:limit]
+    return [scene.scene_info for scene in ready]
+
+
 def scene_list_for_user(user: Person) -> QuerySet[Scene]:
     """All scenes that the user may see, newest first."""
     return Scene.objects.filter(project__in=projects_for_user(user)).select_related("project")

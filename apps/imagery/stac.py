@@ -1,15 +1,19 @@
-"""A folder of STAC items (JSON, https://stacspec.org, 1.0 and 1.1) as a catalogue of what exists. Nothing is fetched and no asset
-is opened: text and addresses in the items are data."""
+"""STAC items (JSON, https://stacspec.org, 1.0 and 1.1) as a catalogue of what exists: of a folder, or of an API that the operator
+of the site has configured. Nothing else is fetched and no asset is opened: text and addresses in the items are data."""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from apps.core.errors import ModelError
 
 MAX_ITEMS = 5000
 MAX_ITEM_BYTES = 2 * 2**20
@@ -52,6 +56,11 @@ def _item(path: Path, root: Path) -> dict[str, Any] | None:
         held = json.loads(real.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
+    return _entry(held)
+
+
+def _entry(held: Any) -> dict[str, Any] | None:
+    """What the catalogue tells of an item; None for JSON that is none."""
     if not isinstance(held, dict) or held.get("type") != "Feature" or not isinstance(held.get("stac_version"), str):
         return None
     properties = held.get("properties")
@@ -101,3 +110,112 @@ def _roles(held: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
     names = {str(b.get("common_name") or b.get("eo:common_name") or "")
              for h in holders for key in ("eo:bands", "bands") for b in _list(h.get(key)) if isinstance(b, dict)}
     return sorted({_ROLES.get(n, n) for n in names if n})[:60]
+
+
+# --- an API ----------------------------------------------------------------------------------------------------------------
+MAX_PAGES = 40
+PAGE_ITEMS = 250
+MAX_PAGE_BYTES = 16 * 2**20
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class StacApi:
+    """Searches one STAC API (item search, POST). Only its own origin is spoken to: no redirect is followed, a next page
+    elsewhere is refused, and assets are never opened. ValueError for an address that is not https (http for this machine)."""
+
+    def __init__(self, url: str, *, timeout_s: float = 15.0):
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if parts.scheme not in ("https", "http") or not host or parts.username or parts.query or parts.fragment:
+            raise ValueError(f"{url!r} is no address of a STAC API: write it as https://host/path")
+        if parts.scheme == "http" and not is_loopback(host):
+            raise ValueError(f"{url!r} is not encrypted: only this machine may be asked by http")
+        self.url, self.host, self.timeout_s = url.rstrip("/"), host, timeout_s
+        self._origin = (parts.scheme, parts.netloc)
+
+    def search(self, query: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], bool]:
+        """(items by date as ``stac_items`` tells them, whether these are all) for ``bbox`` (west, south, east, north), ``start``
+        and ``end`` (ISO days or '') and ``collections``. ModelError where the API does not answer as the specification says."""
+        import httpx  # only who asks an API loads its client
+
+        body: dict[str, Any] = {"limit": PAGE_ITEMS, "bbox": [float(v) for v in query["bbox"]]}
+        start, end = str(query.get("start") or ""), str(query.get("end") or "")
+        if start or end:
+            body["datetime"] = f"{start + 'T00:00:00Z' if start else '..'}/{end + 'T23:59:59Z' if end else '..'}"
+        if query.get("collections"):
+            body["collections"] = [str(c) for c in query["collections"]]
+        found: list[dict[str, Any]] = []
+        address, method, seen = f"{self.url}/search", "POST", set()
+        with httpx.Client(timeout=self.timeout_s, follow_redirects=False, trust_env=not is_loopback(self.host)) as client:
+            for _ in range(MAX_PAGES):
+                page = self._page(client, method, address, body)
+                features = page.get("features")
+                if page.get("type") != "FeatureCollection" or not isinstance(features, list):
+                    raise ModelError(f"{self.host} did not answer with a collection of items.")
+                found += [e for e in (_entry(f) for f in features) if e is not None]
+                following = self._next(page, address, body)
+                if following is None:
+                    return _ordered(found), True
+                if len(found) >= MAX_ITEMS:
+                    return _ordered(found[:MAX_ITEMS]), False
+                method, address, body = following
+                mark = (method, address, json.dumps(body, sort_keys=True))
+                if mark in seen:
+                    raise ModelError(f"{self.host} names the same next page again and again.")
+                seen.add(mark)
+        return _ordered(found), False
+
+    def _page(self, client: Any, method: str, address: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        import httpx
+
+        try:
+            with client.stream(method, address, json=body if method == "POST" else None,
+                               headers={"Accept": "application/geo+json, application/json"}) as answer:
+                if answer.status_code != 200:
+                    raise ModelError(f"{self.host} answered with status {answer.status_code}.")
+                data = bytearray()
+                for chunk in answer.iter_bytes():
+                    data += chunk
+                    if len(data) > MAX_PAGE_BYTES:
+                        raise ModelError(f"A page of {self.host} is larger than {MAX_PAGE_BYTES >> 20} MB.")
+            held = json.loads(data)
+        except httpx.HTTPError as error:
+            raise ModelError(f"{self.host} could not be reached ({type(error).__name__}).") from error
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"The answer of {self.host} is no JSON.") from error
+        if not isinstance(held, dict):
+            raise ModelError(f"{self.host} did not answer with a collection of items.")
+        return held
+
+    def _next(self, page: Mapping[str, Any], address: str, body: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]] | None:
+        """(method, address, body) of the next page; None on the last. ModelError where it lies elsewhere."""
+        links: Sequence[Any] = _list(page.get("links"))
+        link = next((x for x in links if isinstance(x, dict) and x.get("rel") == "next" and isinstance(x.get("href"), str)), None)
+        if link is None:
+            return None
+        there = urljoin(address, link["href"])
+        parts = urlsplit(there)
+        if (parts.scheme, parts.netloc) != self._origin:
+            raise ModelError(f"The next page of {self.host} lies on another host, which is not asked.")
+        if str(link.get("method", "GET")).upper() != "POST":
+            return "GET", there, {}
+        given = link.get("body")
+        more: dict[str, Any] = given if isinstance(given, dict) else {}
+        return "POST", there, {**body, **more} if link.get("merge") else dict(more or body)
+
+
+def search_apis(apis: Sequence[StacApi], query: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], bool]:
+    """(items of all of them by date, whether these are all)."""
+    found: list[dict[str, Any]] = []
+    is_whole = True
+    for api in apis:
+        items, whole = api.search(query)
+        found += [{**i, "api": api.host} for i in items]
+        is_whole &= whole
+    return _ordered(found), is_whole

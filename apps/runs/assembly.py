@@ -16,12 +16,13 @@ from apps.agent.policy import AgentPolicy
 from apps.artifacts.services import ProjectBlobs
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
+from apps.core.geo.vector import VectorInfo
 from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, ToolBox
 from apps.core.versions import installed_versions
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
-from apps.imagery.selectors import scene_paths
-from apps.imagery.stac import stac_items
+from apps.imagery.selectors import scene_infos_of_project, scene_paths
+from apps.imagery.stac import StacApi, search_apis, stac_items
 from apps.prior.selectors import DatabasePrior
 from apps.runs.models import Run
 from apps.runs.recorder import DatabaseRecorder
@@ -98,7 +99,7 @@ def parts_for(run: Run) -> Parts:
             seed=seed,
             revision=revision(),
             # a run that another worker takes up goes on from where the first one was cut off
-            options={"stac_items": catalogue(), "checkpoints": str(settings.RSURE_HOME / "checkpoints")},
+            options=catalogue(run.project_id) | {"checkpoints": str(settings.RSURE_HOME / "checkpoints")},
         ),
         judge=judge_for(question, store, prior_source(), open_one),
         recorder=DatabaseRecorder(str(run.pk)),
@@ -108,10 +109,14 @@ def parts_for(run: Run) -> Parts:
     )
 
 
-def catalogue() -> tuple[dict[str, Any], ...]:
-    """What the STAC folder of this site holds (RSURE_STAC); empty where none is set."""
-    folder = settings.RSURE_STAC
-    return stac_items(Path(folder)) if folder else ()
+def catalogue(project_id: Any) -> dict[str, Any]:
+    """Where asset.catalog looks beside the question's scenes: the project, the STAC folder and the STAC APIs of this site."""
+    apis = [StacApi(url) for url in settings.RSURE_STAC_APIS]
+    return {
+        "stac_items": stac_items(Path(settings.RSURE_STAC)) if settings.RSURE_STAC else (),
+        "stac_search": (lambda query: search_apis(apis, query)) if apis else None,
+        "project_scenes": lambda: scene_infos_of_project(project_id),
+    }
 
 
 def opener_of(question: Question) -> Callable[[SceneInfo], RasterReader]:
@@ -152,12 +157,14 @@ def plan_preview(
     region_crs: str,
     choices: dict[str, str],
     form: dict[str, Any] | None,
+    vectors: Sequence[VectorInfo] = (),
 ) -> Plan:
     """The plan of a question that is not asked yet."""
     return planner().plan(
         Question(
             text=text.strip() or "(asked by form)",
             scenes=tuple(scenes),
+            vectors=tuple(vectors),
             region=region,
             region_crs=region_crs,
             choices=choices,

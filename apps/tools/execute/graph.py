@@ -98,7 +98,7 @@ def check_graph(arguments: ExecuteArguments, ctx: ToolContext) -> Program:
         except ValidationError as error:
             raise ModelError(f"Node {name} ({node.op}): {validation_sentence(error)}", code="BAD_ARGUMENT") from error
         call = Call(node, params, inputs, node.inputs, scenes, region, region_crs, ctx.layers,
-                    ctx.options.get("stac_items", ()))
+                    ctx.options.get("stac_items", ()), ctx.options.get("stac_search"), ctx.options.get("project_scenes"))
         planned[name] = operator.plan(call)
     return Program(order, nodes, planned, arguments.output)
 

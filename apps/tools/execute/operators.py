@@ -1,6 +1,7 @@
 """All operators, registered on import; the registry is frozen then."""
 
 from apps.tools.execute import (
+    operators_catalog,
     operators_grids,
     operators_images,
     operators_neighbours,
@@ -14,5 +15,5 @@ from apps.tools.execute.types import OPERATORS
 
 OPERATORS.freeze()
 
-__all__ = ["OPERATORS", "operators_grids", "operators_images", "operators_neighbours", "operators_physics", "operators_products",
-           "operators_spatial", "operators_summaries", "operators_tables"]
+__all__ = ["OPERATORS", "operators_catalog", "operators_grids", "operators_images", "operators_neighbours", "operators_physics",
+           "operators_products", "operators_spatial", "operators_summaries", "operators_tables"]

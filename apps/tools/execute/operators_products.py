@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -34,8 +32,6 @@ from apps.tools.execute.types import (
     Reads,
     SceneType,
     Take,
-    Value,
-    ValueType,
     band_range,
     register,
 )
@@ -205,134 +201,6 @@ def _plan_scene(call: Call) -> Planned:
 register(Operator(
     name="asset.scene", summary="One scene of the question.", takes=Take((), 0, 0), params=SceneParams, gives="scene",
     range="declared by each band", nodata="the scene's declared nodata, alpha, valid range and fill rules", plan=_plan_scene))
-
-
-class CatalogParams(Frozen):
-    start: str = Field(default="", description="first day wanted, ISO")
-    end: str = Field(default="", description="last day wanted, ISO")
-    sensor: str = ""
-    roles: tuple[str, ...] = Field(default=(), description="band roles that each scene must have")
-    revisit_days: float | None = Field(
-        default=None, gt=0, description="expected days between scenes (gaps above 1.5 × are told); none: the sensor's own")
-    bbox: tuple[float, float, float, float] | None = Field(
-        default=None, description="place: west, south, east, north in degrees; west > east crosses the antimeridian")
-    level: str = Field(default="", max_length=40, description="processing level: L1C, L2A, L2SP, …")
-    source: Literal["question", "folder", "all"] = Field(
-        default="all", description="the question's scenes, the STAC folder that the operator of the site set, or both")
-
-
-# Days after which a place is seen again: of the constellation where several fly, of 16-day products their own step.
-# ESA Sentinel-2 and Sentinel-1 user guides; USGS Landsat 8 handbook; MODIS and VIIRS user guides.
-REVISIT_DAYS: tuple[tuple[str, float], ...] = (
-    ("mod13", 16), ("myd13", 16), ("sentinel-2", 5), ("sentinel2", 5), ("sentinel-1", 12), ("landsat", 16), ("viirs", 1),
-    ("modis", 1))
-_LEVEL = re.compile(r"(?:^|[^A-Za-z0-9])(?:MSI)?(L1[ABCGT]P?|L1TP|L1GT|L2A|L2SP|L2SR|L3|GRD|SLC)(?![A-Za-z0-9])", re.I)
-
-
-def level_of_name(name: str) -> str:
-    """The processing level that a product's name tells, or ''."""
-    found = _LEVEL.search(name)
-    return found[1].upper() if found else ""
-
-
-def _lies_in(box: Sequence[float] | None, wanted: Sequence[float]) -> bool:
-    if box is None or box[3] < wanted[1] or box[1] > wanted[3]:
-        return False
-
-    def spans(west: float, east: float) -> list[tuple[float, float]]:
-        return [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
-
-    return any(a[0] <= b[1] and b[0] <= a[1] for a in spans(box[0], box[2]) for b in spans(wanted[0], wanted[2]))
-
-
-def _day(call: Call, text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=None)
-    except ValueError as error:
-        raise call.refuse(f"{text!r} is not a date; write it as 2024-05-31.") from error
-
-
-def _plan_catalog(call: Call) -> Planned:
-    p: CatalogParams = call.params
-    start, end = _day(call, p.start), _day(call, p.end)
-    if start and end and start > end:
-        raise call.refuse("the period ends before it starts.")
-    if p.bbox is not None and not (p.bbox[1] <= p.bbox[3] and p.bbox[1] >= -90 and p.bbox[3] <= 90
-                                   and all(-180 <= v <= 180 for v in (p.bbox[0], p.bbox[2]))):
-        raise call.refuse("bbox is west, south, east, north in degrees.", code="BAD_REGION")
-    items: list[dict[str, JsonValue]] = []
-    missing: list[str] = []
-    held = [_scene_entry(s) for s in call.scenes.values()] if p.source != "folder" else []
-    held += [{**i, "name": i["id"], "source": "folder"} for i in call.catalog] if p.source != "question" else []
-    for entry in held:
-        name, day = str(entry["name"]), entry["date"]
-        if p.bbox is not None and not _lies_in(entry["bbox"], p.bbox):
-            if entry["bbox"] is None:
-                missing.append(f"{name} has no place")
-            continue
-        if (start or end) and day is None:
-            missing.append(f"{name} has no date")
-            continue
-        when = datetime.fromisoformat(day) if day else None
-        if when and ((start and when.date() < start.date()) or (end and when.date() > end.date())):
-            continue
-        if p.sensor and p.sensor.lower() not in str(entry["sensor"]).lower():
-            continue
-        if p.level and p.level.lower() != str(entry["level"]).lower():
-            if not entry["level"]:
-                missing.append(f"{name} does not tell its level")
-            continue
-        lacks = [r for r in p.roles if not {r, *STAND_INS.get(r, ())} & set(entry["roles"])]
-        if lacks:
-            missing.append(f"{name} lacks {', '.join(lacks)}")
-        items.append({**entry, "lacks": [str(r) for r in lacks]})
-    items.sort(key=lambda i: (str(i["date"] or "9999"), str(i["name"])))
-    dates = sorted({datetime.fromisoformat(str(i["date"])) for i in items if i["date"]})
-    revisit, told = (p.revisit_days, "given") if p.revisit_days else _usual_revisit(items)
-    gaps: list[JsonValue] = []
-    n_missing = 0
-    if revisit and dates:
-        edges = ([start] if start else []) + dates + ([end] if end else [])
-        for one, other in pairwise(edges):
-            days = (other - one).days
-            if days > 1.5 * revisit:
-                between = round(days / revisit) - (1 if other in dates and one in dates else 0)
-                wanted = [(one + timedelta(days=revisit * (k + 1))).date().isoformat() for k in range(min(between, 50))]
-                n_missing += between
-                gaps.append({"from": one.date().isoformat(), "to": other.date().isoformat(), "days": days, "n_expected": between,
-                             "expected": [d for d in wanted if d < other.date().isoformat()]})
-    evidence: dict[str, JsonValue] = {"missing": list(missing), "gaps": gaps, "searched": len(held), "revisit_days": revisit,
-                                      "revisit_from": told, "n_missing_dates": n_missing,
-                                      "sources": {"question": len(call.scenes), "folder": len(call.catalog)}}
-    value = Value(len(items), 0, evidence, tuple(items),
-                  warnings=tuple(missing[:50]) + ((f"The series has {len(gaps)} gaps longer than expected.",) if gaps else ()))
-    return Planned(ValueType("value", "catalog", "scenes", "1", PhysicalRange(0, 100000)), constant=value)
-
-
-def _scene_entry(scene: SceneInfo) -> dict[str, Any]:
-    box = list(scene.grid.lonlat_bounds()) if scene.grid.crs is not None else None
-    if box is not None:
-        box = [(v + 180) % 360 - 180 if k in (0, 2) and abs(v) > 180 else v for k, v in enumerate(box)]
-    return {"scene": scene.scene_id, "name": scene.name, "source": "question",
-            "date": scene.acquired_at.date().isoformat() if scene.acquired_at else None, "sensor": scene.sensor,
-            "roles": [*sorted(scene.roles)], "gsd_m": scene.effective_gsd_m,
-            "size_px": [scene.grid.width, scene.grid.height], "crs": scene.grid.crs, "valid_share": scene.valid_share,
-            "level": level_of_name(scene.name), "bbox": box}
-
-
-def _usual_revisit(items: Sequence[Mapping[str, Any]]) -> tuple[float | None, str]:
-    """(days, why) of the one sensor that all items are of; None where they are of several or of an unknown one."""
-    found = {next((d for word, d in REVISIT_DAYS if word in str(i["sensor"]).lower()), None) for i in items}
-    days = found.pop() if len(found) == 1 else None
-    return days, "the sensor's usual revisit" if days else ""
-
-
-register(Operator(
-    name="asset.catalog", summary="Which scenes there are for a period, sensor and roles, and what is missing.",
-    takes=Take((), 0, 0), params=CatalogParams, gives="value", range=PhysicalRange(0, 100000), nodata="not applicable",
-    plan=_plan_catalog))
 
 
 # --- bands and indices -----------------------------------------------------------------------------------------------------

@@ -232,6 +232,8 @@ class Call:
     region_crs: str
     layers: LayerStore | None = None
     catalog: Sequence[Mapping[str, Any]] = ()
+    catalog_search: Callable[[Mapping[str, Any]], tuple[Sequence[Mapping[str, Any]], bool]] | None = None
+    project_scenes: Callable[[], Sequence[SceneInfo]] | None = None
 
     def refuse(self, sentence: str, *, code: str = "BAD_ARGUMENT", needs: dict[str, Any] | None = None) -> ModelError:
         """The refusal of this node, with its place in the graph."""
