@@ -191,6 +191,8 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _difference(state, recipe, parts)
         case "date":
             finding = _date(recipe, parts[0])
+        case "zone":
+            finding = _zone(recipe, parts[0])
         case "boolean":
             finding = _boolean(recipe, parts[0])
         case "text":
@@ -342,6 +344,57 @@ def _date(recipe: AnswerRecipe, o: Observation) -> _Finding:
     among = f", among {n} dates" if n else ""
     phrase = str(recipe.options.get("phrase", "")) or f"The date of {o.result.quantity}"
     return _Finding(f"{phrase} is {o.result.value}{at}{among}", o.result.value)
+
+
+def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
+    """The polygon that was picked, its value, and the one that follows."""
+    if not isinstance(o.result.value, str):
+        raise _NoAnswerError(f"The observation of step {o.step} names no polygon.")
+    known = [(str(i["zone"]), float(v)) for i in o.result.items if isinstance(v := i.get("value"), int | float)]
+    at = next((v for name, v in known if name == o.result.value), None)
+    if at is None:
+        raise _NoAnswerError("The polygon that was picked has no value on record.")
+    equal = [name for name, v in known if v == at]
+    if len(equal) > 1:
+        return _Finding(f"{', '.join(equal[:LISTED])} have the {recipe.options.get('phrase', 'same value')} alike", "equal")
+    rest = sorted((x for x in known if x[0] != o.result.value), key=lambda x: abs(x[1] - at))
+    def shown(v: float) -> str:
+        return number_text(v * 100, "%") if o.result.kind == "ratio" or _is_share(o) else number_text(v, _zone_unit(o))
+
+    second = f"; next is {rest[0][0]} with {shown(rest[0][1])}" if rest else ""
+    missing = len(o.result.items) - len(known)
+    left = f"; {missing} hold no valid pixel" if missing else ""
+    text = f"{o.result.value} has the {recipe.options.get('phrase', 'extreme value')}, {shown(at)}, of {len(known)} polygons"
+    return _Finding(f"{text}{second}{left}", o.result.value)
+
+
+def _zonal_params(o: Observation) -> dict[str, Any]:
+    """Parameters of the graph's last node."""
+    nodes, output = o.arguments.get("nodes"), o.arguments.get("output")
+    found = [n for n in nodes if isinstance(n, dict) and n.get("id") == output] if isinstance(nodes, list) else []
+    params = found[0].get("params") if found else None
+    return params if isinstance(params, dict) else {}
+
+
+def _is_share(o: Observation) -> bool:
+    return _zonal_params(o).get("statistic") == "share"
+
+
+def _zone_unit(o: Observation) -> str:
+    """The unit of the values of a table whose own value is a name."""
+    params = _zonal_params(o)
+    if params.get("statistic") == "area":
+        return str(params.get("unit", "m2"))
+    ranges = o.evidence.source.get("ranges")
+    held = ranges.get(str(_zonal_input(o))) if isinstance(ranges, dict) else None
+    return str(held.get("unit", "1")) if isinstance(held, dict) else "1"
+
+
+def _zonal_input(o: Observation) -> str:
+    nodes, output = o.arguments.get("nodes"), o.arguments.get("output")
+    found = [n for n in nodes if isinstance(n, dict) and n.get("id") == output] if isinstance(nodes, list) else []
+    inputs = found[0].get("inputs") if found else None
+    return str(inputs[0]) if isinstance(inputs, list) and inputs else ""
 
 
 def _boolean(recipe: AnswerRecipe, o: Observation) -> _Finding:

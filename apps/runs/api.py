@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from apps.accounts.selectors import access_project_by_id
 from apps.core.errors import UserError
-from apps.imagery.selectors import scenes_for_ask
+from apps.imagery.selectors import scenes_for_ask, vectors_for_ask
 from apps.runs import present, selectors, services
 from apps.runs.models import Run
 
@@ -22,7 +22,10 @@ EVENTS_AT_ONCE = 500
 
 class QuestionIn(serializers.Serializer[Any]):
     project = serializers.UUIDField()
-    scenes = serializers.ListField(child=serializers.UUIDField(), min_length=1, max_length=400)
+    scenes = serializers.ListField(child=serializers.UUIDField(), max_length=400)
+    vectors = serializers.ListField(
+        child=serializers.UUIDField(), max_length=50, required=False, help_text="Vector files; absent: all of the project"
+    )
     question = serializers.CharField(max_length=4000)
     region = serializers.DictField(required=False, allow_null=True, help_text="GeoJSON polygon, longitude and latitude")
     choices = serializers.DictField(child=serializers.CharField(max_length=500), required=False)
@@ -72,6 +75,9 @@ class RunList(APIView):
             region=region,
             scenes=scenes_for_ask(request.user, project, [str(s) for s in data["scenes"]]),
             choices=data.get("choices"),
+            vectors=vectors_for_ask(
+                request.user, project, [str(v) for v in data["vectors"]] if "vectors" in data else None
+            ),
         )
         return Response(RunOut(run).data, status=201)
 

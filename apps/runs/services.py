@@ -32,6 +32,7 @@ from apps.core.evidence.events import (
     VerdictUndone,
 )
 from apps.core.evidence.plan import Question
+from apps.core.geo.vector import VectorInfo
 from apps.core.ids import new_id
 from apps.imagery.models import Scene
 from apps.runs import selectors
@@ -60,6 +61,7 @@ def run_start(
     region_crs: str = "EPSG:4326",
     choices: dict[str, str] | None = None,
     form: dict[str, Any] | None = None,
+    vectors: Sequence[VectorInfo] = (),
     is_sample: bool = False,
     enqueue: bool = True,
 ) -> Run:
@@ -69,7 +71,7 @@ def run_start(
     many, or a scene that is not ready); BAD_REGION (no geometry).
     """
     text = question_text(text, form)
-    if not scenes:
+    if not scenes and not vectors:
         raise UserError("BAD_ARGUMENT", "There is no imagery to ask about.", "No scene was chosen.", "Choose at least one scene.")
     if len(scenes) > MAX_SCENES:
         raise UserError(
@@ -89,6 +91,7 @@ def run_start(
     question = Question(
         text=text or "(asked by form)",
         scenes=tuple(s.scene_info for s in scenes),
+        vectors=tuple(vectors),
         region=region,
         region_crs=region_crs,
         choices=choices or {},
@@ -217,6 +220,7 @@ def _promote(run: Run, event: Event) -> None:
                 stage=event.decision.stage,
                 p_correct=event.decision.p_correct,
                 decision_reason=reasons,
+                failed_checks=[c.check for c in event.checks if c.outcome == "failed"],
                 is_audit=drawn,
                 audit_probability=AUDIT_PROBABILITY if event.decision.decision == "accept" else 1.0,
             )

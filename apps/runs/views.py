@@ -19,8 +19,9 @@ from apps.agent.planner.form import form_fields
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import ObservationState, RunState
-from apps.imagery.selectors import scenes_for_ask
-from apps.runs import selectors, services
+from apps.imagery import tiles
+from apps.imagery.selectors import scenes_for_ask, vectors_for_ask
+from apps.runs import selectors, services, thumbnail
 from apps.runs.arguments import choices_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
@@ -228,6 +229,7 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
         "region_crs": "image" if is_image_space else "EPSG:4326",
         "choices": choices_from_text(post.get("choices", "").strip()),
         "form": form,
+        "vectors": vectors_for_ask(person(request), project, post.getlist("vector") if post.get("vectors_listed") else None),
     }
 
 
@@ -268,6 +270,7 @@ def run_plan(request: HttpRequest) -> HttpResponse:
         region_crs=asked["region_crs"],
         choices=asked["choices"],
         form=asked["form"],
+        vectors=asked["vectors"],
     )
     return render(request, "runs/plan_preview.html", {"plan": plan})
 
@@ -414,3 +417,14 @@ def observation_panel(request: HttpRequest, observation_id: str) -> HttpResponse
     if _unchanged(request, context["seq"], context["run"]):
         return HttpResponse(status=204)
     return render(request, "runs/observation_panel.html", context)
+
+
+@login_required
+@require_GET
+def observation_thumbnail(request: HttpRequest, observation_id: str) -> HttpResponse:
+    """The observation's scene with its mask or outlines, as a small PNG."""
+    row, state = selectors.access_observation(person(request), observation_id)
+    rgba = thumbnail.observation_thumbnail(state, state.observations[row.id], layers(row.run.project_id))
+    response = HttpResponse(tiles.encode(rgba), content_type="image/png")
+    response["Cache-Control"] = "private, max-age=3600"
+    return response

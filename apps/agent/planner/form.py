@@ -22,14 +22,22 @@ from apps.agent.planner.lexicon import (
     missing_roles,
     role_list,
 )
+from apps.agent.planner.things import Thing, is_thing, thing_of
 from apps.agent.units import dimension, number_text
 from apps.core.evidence.observation import Frozen, JsonMap, TaskRef, Tool
 from apps.core.evidence.plan import AnswerRecipe, Plan, PlanStep, Question
 from apps.core.geo.scene import SceneInfo
+from apps.core.geo.vector import POLYGONS
 from apps.tools.contract import step_reference
 from apps.tools.execute.quality import quality_band
 
-What = Literal["statistic", "area", "share", "count", "exists", "date", "difference", "trend", "distance", "compare"]
+What = Literal[
+    "statistic", "area", "share", "count", "exists", "date", "difference", "trend", "distance", "compare", "length", "density",
+    "ratio", "zone",
+]  # fmt: skip
+Relation = Literal[
+    "", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between", "nearest"
+]  # fmt: skip
 Measured = Literal["statistic", "area", "share", "count"]
 Statistic = Literal["mean", "median", "min", "max", "std"]
 
@@ -38,7 +46,9 @@ CAN_DO = (
     "I can answer: how many objects of a kind; whether there are any; how much area or which share is water, vegetation, bare "
     "or built-up land, snow, burned land, or where an index is above or below a number; mean, median, minimum, maximum, "
     "standard deviation or trend of an index or band; differences between two dates; on which date something is highest or "
-    "lowest; which of two is larger; the distance between two things; and multiple choice over these."
+    "lowest; which of two is larger; the distance between two things or places; how many objects or features of a vector file "
+    "lie within a distance of something, inside it, or north of it; any of these inside the polygons of a vector file, and "
+    "which polygon has most of it; and multiple choice over these."
 )
 # Pieces of fewer pixels are noise when the question is whether there is any of a target.
 EXISTS_MIN_PX = 9
@@ -60,7 +70,17 @@ _TASK_TYPES: dict[What, str] = {
     "trend": "trend_analysis",
     "distance": "distance_measurement",
     "compare": "zonal_comparison",
+    "length": "distance_measurement",
+    "density": "object_counting",
+    "ratio": "attribute_comparison",
+    "zone": "zonal_comparison",
 }
+# Questions about things themselves: what their target is need not be found in an image.
+_MEASURES = frozenset({"count", "area", "share", "exists", "distance", "length", "density", "ratio"})
+_RELATION_WORDS: dict[str, str] = {
+    "inside": "inside", "overlaps": "that overlap", "touches": "that touch", "north_of": "north of", "south_of": "south of",
+    "east_of": "east of", "west_of": "west of", "between": "between", "nearest": "nearest to",
+}  # fmt: skip
 
 
 class Form(Frozen):
@@ -71,9 +91,18 @@ class Form(Frozen):
         default="", description="what is compared, differenced, dated or tested; '' follows from quantity and target"
     )
     quantity: str = Field(default="", max_length=40, description="an index (ndvi, …) or the role of a band")
-    target: str = Field(default="", max_length=60, description="water, vegetation, vehicle, …, or 'class 21' of a class map")
-    reference: str = Field(default="", max_length=60, description="the second target, for distance and compare")
-    others: tuple[str, ...] = Field(default=(), max_length=10, description="further targets, for compare")
+    target: str = Field(
+        default="", max_length=200,
+        description="water, vegetation, vehicle, …, 'class 21' of a class map, or a thing: vector:ID, vector:ID:NAME, "
+        "place:LONGITUDE,LATITUDE, px:COLUMN,ROW",
+    )  # fmt: skip
+    reference: str = Field(default="", max_length=200, description="the second target, for distance, relations and compare")
+    others: tuple[str, ...] = Field(default=(), max_length=10, description="further targets, for compare and between")
+    relation: Relation = Field(default="", description="of the target to the reference")
+    relation_m: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="metres, for the relation within")
+    nearest_k: int = Field(default=1, ge=1, le=1000, description="how many, for the relation nearest")
+    zones: tuple[str, ...] = Field(default=(), max_length=20, description="areas in which the image is read: vector:ID[:NAME]")
+    buffer_m: float = Field(default=0.0, ge=0, le=100_000, description="zones are grown by so many metres")
     statistic: Statistic = "mean"
     threshold: float | None = Field(default=None, allow_inf_nan=False)
     upper: float | None = Field(
@@ -211,6 +240,7 @@ class _Builder:
         self.steps: list[PlanStep] = []
         self.warnings: list[str] = []
         self.understood = ""
+        self.things: dict[str, Thing] = {}
         self.region = form.region if form.region is not None else question.region
         self.region_crs = form.region_crs if form.region is not None else question.region_crs
 
@@ -223,7 +253,10 @@ class _Builder:
         if f.what == "compare" and self.measured() == "count":
             kind = "attribute_comparison"
         forms = {"statistic": "number", "area": "area", "share": "share", "count": "integer"}
-        answer = {"exists": "boolean", "date": "date", "trend": "number", "distance": "distance", "compare": "class"}.get(f.what)
+        answer = {
+            "exists": "boolean", "date": "date", "trend": "number", "distance": "distance", "compare": "class",
+            "length": "distance", "density": "number", "ratio": "number", "zone": "class",
+        }.get(f.what)  # fmt: skip
         answer = answer or forms["area" if f.what == "area" else self.measured()]
         if self.question.choices:
             answer = "choice"
@@ -236,7 +269,7 @@ class _Builder:
             return f.what  # type: ignore[return-value]
         if f.of:
             return f.of
-        if f.target in self.words.objects:
+        if f.target in self.words.objects or is_thing(f.target):
             return "count"
         if f.target or f.threshold is not None:
             return "share" if f.what == "exists" or f.unit == "%" else "area"
@@ -245,10 +278,17 @@ class _Builder:
     # --- building ----------------------------------------------------------------------------------------------------------
     def build(self) -> AnswerRecipe:
         f = self.form
-        if not self.question.scenes:
+        self._open_things()
+        if not self.question.scenes and not self._is_of_things_alone():
             raise _RefusalError("There is no image to look at; add one.", "NO_ANSWER", {"scenes": True})
+        if self._is_related():
+            self._check_related()
+            self.understood = self._understood()
+            return self._related()
         self._check_names()
         self.understood = self._understood()
+        if f.zones:
+            return self._zoned()
         match f.what:
             case "statistic":
                 return self._statistic()
@@ -269,11 +309,108 @@ class _Builder:
             case _:
                 return self._compare()
 
+    # --- things ------------------------------------------------------------------------------------------------------------
+    def _open_things(self) -> None:
+        """The vector files, features and places that the form names."""
+        f = self.form
+        for key in (f.target, f.reference, *f.others, *f.zones):
+            try:
+                thing = thing_of(key, self.question)
+            except KeyError:
+                raise _RefusalError(
+                    "The question has no such vector file or feature; choose it below the question.",
+                    "BAD_ARGUMENT",
+                    {"form": ["target"]},
+                ) from None
+            except ValueError as error:
+                raise _RefusalError(f"This is no place: {error}.", "BAD_ARGUMENT", {"form": ["target"]}) from None
+            if thing is not None:
+                self.things[key] = thing
+        for key in f.zones:
+            zone = self.things.get(key)
+            if zone is None or zone.vector is None:
+                raise _RefusalError("A zone is a vector file or a feature of one.", "BAD_ARGUMENT", {"form": ["zones"]})
+            if not f.buffer_m and not zone.vector.count_of(POLYGONS):
+                raise _RefusalError(
+                    f"{zone.vector.name} holds {zone.vector.noun}, which have no inside.", "NO_ANSWER", {"form": ["zones"]}
+                )
+
+    def _is_related(self) -> bool:
+        """Whether the question is one of things and their relations, measured rather than computed from pixels."""
+        f = self.form
+        named = (f.target, f.reference, *f.others)
+        return f.what in _MEASURES and not f.zones and (
+            f.what in ("length", "density", "ratio") or bool(f.relation) or any(is_thing(k) for k in named)
+        )
+
+    def _is_of_things_alone(self) -> bool:
+        f = self.form
+        named = [k for k in (f.target, f.reference, *f.others) if k]
+        return bool(named) and all(k in self.things and self.things[k].px is None for k in named) and not f.zones
+
+    def _check_related(self) -> None:
+        f = self.form
+        if f.mask:
+            raise _RefusalError("Clouds are left out of figures of the image only.", "NO_ANSWER", {"form": ["mask"]})
+        if not f.target:
+            raise _RefusalError("Of what? Name a target or a vector file.", "NO_ANSWER", {"form": ["target"]})
+        for name, field in ((f.target, "target"), (f.reference, "reference"), *((o, "others") for o in f.others)):
+            known = name in self.words.targets or name in self.words.objects or _class_value(name) is not None
+            if name and not known and name not in self.things:
+                raise _RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
+        needs_two = bool(f.relation) or f.what == "ratio"
+        alone = self.things.get(f.target)
+        if f.what == "distance" and not f.reference and (alone is None or alone.n < 2):
+            needs_two = True
+        if needs_two and not f.reference:
+            raise _RefusalError("To what? Name a second thing.", "NO_ANSWER", {"form": ["reference"]})
+        if f.reference and f.reference == f.target and not f.relation:
+            raise _RefusalError("Both are the same thing.", "NO_ANSWER", {"form": ["reference"]})
+        if f.relation == "within" and f.relation_m is None:
+            raise _RefusalError("Within which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
+        if f.what == "share" and not f.relation:
+            raise _RefusalError("A share of which lie where? Name the relation.", "NO_ANSWER", {"form": ["relation"]})
+        subject = self.things.get(f.target)
+        is_area = f.what == "area" or (f.what in ("exists", "ratio") and f.of == "area")
+        if is_area:
+            names = (f.target, f.reference) if f.what == "ratio" else (f.target,)
+            for name in names:
+                thing = self.things.get(name)
+                if name in self.words.objects or (thing is not None and not (thing.vector and thing.vector.count_of(POLYGONS))):
+                    what = self._thing_title(name)
+                    raise _RefusalError(
+                        f"{what[:1].upper()}{what[1:]} {'have' if name in self.words.objects else 'has'} no area that could be "
+                        "measured: boxes, points and lines enclose none.",
+                        "NO_ANSWER",
+                        {"form": ["target"]},
+                    )
+        if f.what == "length" and subject is not None:
+            if subject.vector is None or subject.has_only("points"):
+                raise _RefusalError("Points have no length.", "NO_ANSWER", {"form": ["target"]})
+            if not subject.has_only("lines") and not subject.has_only("polygons"):
+                raise _RefusalError(
+                    f"{subject.vector.name} holds lines and other shapes together; their lengths do not add up. Split the file.",
+                    "NO_ANSWER",
+                    {"form": ["target"]},
+                )
+        if is_area and subject is not None and subject.vector is not None and not subject.has_only("polygons"):
+            self.warnings.append(f"{subject.vector.name} also holds shapes without an area; they add nothing.")
+        if f.unit:
+            wanted = {"area": "area", "distance": "length", "length": "length", "share": "number", "ratio": "number"}.get(f.what)
+            if wanted and dimension(f.unit) != wanted:
+                raise _RefusalError(f"{f.unit!r} is not a unit of a {f.what}.", "BAD_ARGUMENT", {"form": ["unit"]})
+
     def _check_names(self) -> None:
         f = self.form
         if f.quantity and f.quantity not in self.words.indices and f.quantity not in self.words.bands:
             raise _RefusalError(f"There is no index or band called {f.quantity!r} here.", "BAD_ARGUMENT", {"form": ["quantity"]})
         for name, field in ((f.target, "target"), (f.reference, "reference"), *((o, "others") for o in f.others)):
+            if name in self.things:
+                raise _RefusalError(
+                    "A vector file or a place is measured, compared with things, or taken as zones of an image.",
+                    "NO_ANSWER",
+                    {"form": [field]},
+                )
             if name and name not in self.words.targets and name not in self.words.objects and not _class_value(name):
                 raise _RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
         if not f.quantity and not f.target:
@@ -615,10 +752,10 @@ class _Builder:
         params: dict[str, Any] = {"quality_mask": "auto"} if self.form.mask else {}
         if q in scene.roles or q not in self.words.indices:
             role = q if q in scene.roles else next((r for r in (q, "nir08", "thermal2") if r in scene.roles), q)
-            node = {"id": name, "op": "raster.product.band", "inputs": [source["id"]], "params": {"role": role, **params}}
+            op, params = "raster.product.band", params | {"role": role}
         else:
-            node = {"id": name, "op": "raster.product.index", "inputs": [source["id"]], "params": {"index": q, **params}}
-        return [source, node], name
+            op, params = "raster.product.index", params | {"index": q}
+        return [source, {"id": name, "op": op, "inputs": [source["id"]], "params": params}], name
 
     def _target_nodes(self, scene: SceneInfo, target: str) -> list[list[dict[str, Any]]]:
         """Graphs that end in ``mask``, one a method: where a target is, found inside of one call. For what a mask of its own
@@ -631,8 +768,8 @@ class _Builder:
         out = []
         for m in self._target_methods(scene, target)[:4]:
             nodes, last = self._quantity_nodes(scene, quantity=m.index or m.band)
-            params = {"op": ">" if m.side == "above" else "<", "value": m.threshold}
-            out.append([*nodes, {"id": "mask", "op": "raster.product.threshold", "inputs": [last], "params": params}])
+            limit: dict[str, Any] = {"op": ">" if m.side == "above" else "<", "value": m.threshold}
+            out.append([*nodes, {"id": "mask", "op": "raster.product.threshold", "inputs": [last], "params": limit}])
         return out
 
     def _target_methods(self, scene: SceneInfo, target: str) -> list[TargetMethod]:
@@ -1062,6 +1199,283 @@ class _Builder:
         )
         return AnswerRecipe(kind="value", steps=(n,), unit=unit, options={"phrase": phrase})
 
+    # --- things and relations ----------------------------------------------------------------------------------------------
+    def _thing_title(self, key: str) -> str:
+        return self.things[key].title if key in self.things else self.words.title(key)
+
+    def _related(self) -> AnswerRecipe:
+        """A figure of the target, chosen by its relation to the reference or by its distance from it."""
+        f = self.form
+        keys = list(dict.fromkeys(k for k in (f.target, f.reference, *f.others) if k))
+        in_image = [k for k in keys if k not in self.things or self.things[k].px is not None]
+        scene = self._one() if in_image else None
+        if scene is not None:
+            self._check_region(scene)
+        is_metric = f.what in ("area", "distance", "length", "density") or f.relation in ("within", "nearest")
+        if scene is not None and is_metric:
+            self._needs_ground(scene)
+        if scene is not None and scene.grid.crs is None and any(k in self.things and self.things[k].px is None for k in keys):
+            raise _RefusalError(
+                "The image has no coordinate system, so it cannot be brought together with places on the map.",
+                "NEEDS_CRS",
+                {"crs": True},
+            )
+        sources: list[dict[str, Any]] = []
+        layers: list[int] = []
+        names: dict[str, str] = {}
+        for key in keys:
+            thing = self.things.get(key)
+            label = thing.label if thing is not None else key
+            name = names[key] = label if label not in names.values() else f"{label[:70]} {len(names) + 1}"
+            if thing is not None:
+                sources.append(thing.source(name))
+                continue
+            assert scene is not None
+            layers.append(self._find(scene, key))
+            mode = "objects" if key in self.words.objects else "regions"
+            source: dict[str, Any] = {"name": name, "mode": mode, "layer": step_reference(layers[-1])}
+            if scene.grid.crs is None and scene.effective_gsd_m is not None:
+                source["gsd_m"] = scene.effective_gsd_m
+            sources.append(source)
+        spec = self._spec(names)
+        phrase = self._related_phrase()
+        n = self._add("measure", {"sources": sources, "spec": spec}, f"{phrase}."[:500], layers)
+        unit = {"count": "1", "exists": "1", "density": spec.get("unit", "1/km2")}.get(f.what, f.unit)
+        options: dict[str, Any] = {"phrase": phrase}
+        if f.what == "exists":
+            is_area = f.of == "area"
+            value: float = f.limit if f.limit is not None else 0
+            options |= {"op": f.limit_op, "value": value}
+            if not is_area:
+                options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun()}
+            return AnswerRecipe(kind="boolean", steps=(n,), unit=(f.unit or "m2") if is_area else "1", options=options)
+        if f.what == "count":
+            options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun()}
+        default = {"area": self._area_unit(), "distance": "m", "length": "m", "share": "1", "ratio": "1"}.get(f.what, "1")
+        return AnswerRecipe(kind="value", steps=(n,), unit=unit or default, options=options)
+
+    def _spec(self, names: dict[str, str]) -> dict[str, Any]:
+        f = self.form
+        metric = {"exists": "area" if f.of == "area" else "count", "share": "ratio"}.get(f.what, f.what)
+        out: dict[str, Any] = {"metric": metric, "subject": names[f.target]}
+        if f.reference:
+            out["reference"] = names[f.reference]
+        if f.relation:
+            out["relation"] = f.relation
+            if f.relation == "within":
+                out["distance_m"] = f.relation_m
+            if f.relation == "nearest":
+                out["nearest_k"] = f.nearest_k
+            if f.others:
+                out["others"] = [names[k] for k in f.others]
+        unit = {"area": self._area_unit(), "distance": f.unit or "m", "length": f.unit or "m", "density": f.unit or "1/km2"}
+        out["unit"] = unit.get(metric, "1")
+        if metric == "area" and f.what == "exists":
+            out["unit"] = f.unit or "m2"
+        if f.what == "distance":
+            out["distance_statistic"] = f.distance_statistic
+        if f.what == "share":
+            subject = self.things.get(f.target)
+            is_surface = subject is None and f.target not in self.words.objects
+            out |= {"denominator": "subject", "of": "area" if is_surface else "count"}
+        if f.what == "ratio":
+            out |= {"denominator": "reference", "of": f.of or "count"}
+        if f.what == "density":
+            of_reference = bool(f.reference) and f.relation == "inside"
+            out |= {"of": "count", "denominator": "reference" if of_reference else "region" if self.region else "scene"}
+        return out
+
+    def _relation_text(self) -> str:
+        f = self.form
+        if not f.relation:
+            return ""
+        words = _RELATION_WORDS.get(f.relation, f.relation)
+        if f.relation == "within":
+            words = f"within {f.relation_m:g} m of"
+        if f.relation == "nearest":
+            words = f"(the {f.nearest_k} nearest) to"
+        references = " and ".join(self._thing_title(k) for k in (f.reference, *f.others))
+        return f" {words} {references}"
+
+    def _subject_noun(self) -> str:
+        """'of the 43 polygons of buildings.gpkg lie within 100 m of water', after a number."""
+        f, thing = self.form, self.things.get(self.form.target)
+        if thing is None:
+            return f"{self.words.title(f.target)} found{self._relation_text()}"
+        head = f"of {thing.title}" if f.relation and not thing.name else (thing.vector.noun if thing.vector else "place")
+        tail = "" if f.relation or thing.vector is None else f" in {thing.vector.name}"
+        return f"{head}{self._relation_text()}{tail}" + (" in the region" if self.region is not None else "")
+
+    def _related_phrase(self) -> str:
+        f = self.form
+        subject, relation = self._thing_title(f.target), self._relation_text()
+        if f.what == "distance":
+            which = {"minimum": "Shortest distance", "mean": "Mean distance", "maximum": "Longest distance"}[f.distance_statistic]
+            if not f.reference:
+                return f"{which} between neighbours among {subject}"
+            if f.distance_statistic == "minimum" or self._is_one(f.target):
+                is_pair = self._is_one(f.target) and self._is_one(f.reference)
+                return f"{'Distance' if is_pair else which} between {subject} and {self._thing_title(f.reference)}"
+            if f.relation == "nearest":
+                return f"{which} of the {f.nearest_k} nearest of {subject} to {self._thing_title(f.reference)}"
+            return f"{which} from each of {subject}{relation} to the nearest of {self._thing_title(f.reference)}"
+        if f.what == "ratio":
+            kind = "areas" if f.of == "area" else "numbers"
+            return f"Ratio of the {kind} of {subject} and {self._thing_title(f.reference)}"
+        head = {"count": "Number of", "exists": "Area of" if f.of == "area" else "Number of", "area": "Area of",
+                "share": "Share of", "length": "Length of", "density": "Density of"}[f.what]  # fmt: skip
+        return f"{head} {subject}{relation}" + (" in the region" if self.region is not None else "")
+
+    def _is_one(self, key: str) -> bool:
+        return key in self.things and self.things[key].n == 1
+
+    # --- zones -------------------------------------------------------------------------------------------------------------
+    def _zoned(self) -> AnswerRecipe:
+        """Figures of the image inside of polygons."""
+        f, kind = self.form, self.measured()
+        if kind == "count":
+            raise _RefusalError(
+                "Objects inside of polygons are counted by their relation: ask how many lie inside.",
+                "NO_ANSWER",
+                {"form": ["zones"]},
+            )
+        for key in f.zones:
+            vector = self.things[key].vector
+            assert vector is not None
+            if not f.buffer_m and vector.count_of(POLYGONS) < vector.n:
+                others = vector.n - vector.count_of(POLYGONS)
+                self.warnings.append(f"{others} points or lines of {vector.name} have no inside and are left out.")
+        if f.what == "zone":
+            return self._which_zone()
+        if f.what in ("compare", "difference") and len(f.zones) > 1:
+            return self._between_zones()
+        if len(f.zones) != 1:
+            raise _RefusalError("One area at a time, or which of them is larger.", "NO_ANSWER", {"form": ["zones"]})
+        if f.what == "difference" and kind == "statistic" and f.statistic == "mean" and not f.is_relative and f.limit is None:
+            return self._zoned_change()
+        if f.what not in ("statistic", "area", "share", "exists") or (f.what == "exists" and kind == "share" and f.limit is None):
+            raise _RefusalError(
+                "Inside of polygons I can give a statistic, an area or a share of one image, or the mean change between two.",
+                "NO_ANSWER",
+                {"form": ["what"]},
+            )
+        if f.change:
+            raise _RefusalError(
+                "Inside of polygons a change is given as its mean; ask for that.", "NO_ANSWER", {"form": ["change"]}
+            )
+        n = self._zone_step(self._one(), f.zones[0])
+        recipe: dict[str, Any] = {"steps": (n,), "unit": self._recipe_unit()}
+        phrase = f"{self._phrases()['phrase']}{self._zone_text(f.zones[0])}"
+        if f.what == "exists":
+            return AnswerRecipe(kind="boolean", options={"op": f.limit_op, "value": f.limit or 0, "phrase": phrase}, **recipe)
+        return AnswerRecipe(kind="value", options={"phrase": phrase}, **recipe)
+
+    def _zone_text(self, key: str) -> str:
+        near = f" within {self.form.buffer_m:g} m of" if self.form.buffer_m else " inside"
+        return f"{near} {self.things[key].title}"
+
+    def _zone_step(self, scene: SceneInfo, key: str, *, pick: str = "") -> int:
+        """One summary by zones: of one zone made of all polygons, or the polygon with the extreme."""
+        f, kind = self.form, self.measured()
+        if kind == "area":
+            self._needs_ground(scene)
+        if scene.grid.crs is None:
+            raise _RefusalError(
+                "The image has no coordinate system, so polygons of the map have no place on it.", "NEEDS_CRS", {"crs": True}
+            )
+        self._check_zone(scene, key)
+        zones = {"id": "zones", "op": "vector.zones", "params": self.things[key].zones(buffer_m=f.buffer_m, dissolve=not pick)}
+        params: dict[str, Any] = {"statistic": f.statistic if kind == "statistic" else kind}
+        if kind == "area":
+            params["unit"] = self._area_unit()
+        if pick:
+            params["pick"] = pick
+        if kind == "statistic":
+            nodes, last = self._quantity_nodes(scene)
+            graphs = [nodes]
+        elif f.target:
+            graphs, last = self._target_nodes(scene, f.target), "mask"
+        else:
+            nodes, q = self._quantity_nodes(scene)
+            graphs, last = [[*nodes, *self._mask_nodes(q)]], "mask"
+        arguments = [
+            self._graph([*nodes, zones], {"op": "raster.summarize.zonal", "inputs": [last, "zones"], "params": params})
+            for nodes in graphs
+        ]
+        at = f" of {_day(scene)}" if scene.acquired_at else ""
+        why = f"{self._phrases()['phrase']}{at}{self._zone_text(key)}, by pixel centres"
+        if pick:
+            extreme = "highest" if pick == "max" else "lowest"
+            why = f"{self._phrases()['phrase']}{at} of each of {self.things[key].title}; the {extreme}"
+        return self._add("execute", arguments[0], f"{why}."[:500], alternatives=arguments[1:])
+
+    def _check_zone(self, scene: SceneInfo, key: str) -> None:
+        """Refused before any tool runs where a file surely lies beside the image."""
+        vector = self.things[key].vector
+        assert vector is not None
+        west, south, east, north = vector.bounds
+        ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+        if not self.form.buffer_m and _is_apart({"type": "Polygon", "coordinates": [ring]}, scene):
+            raise _RefusalError(
+                f"{vector.name} lies outside of the image: it reaches from {west:.4g}, {south:.4g} to {east:.4g}, {north:.4g} "
+                "degrees. Choose another file or image.",
+                "BAD_REGION",
+                {"vectors": [vector.vector_id], "scenes": [scene.scene_id]},
+            )
+
+    def _which_zone(self) -> AnswerRecipe:
+        f = self.form
+        key = f.zones[0]
+        vector = self.things[key].vector
+        assert vector is not None
+        if len(f.zones) != 1 or self.things[key].name or vector.n < 2:
+            raise _RefusalError("Which polygon of which file? Name a file with several.", "NO_ANSWER", {"form": ["zones"]})
+        if not vector.name_field:
+            self.warnings.append(f"No attribute of {vector.name} names its features, so they are called by their number.")
+        n = self._zone_step(self._one(), key, pick=f.pick)
+        word = {"area": ("largest", "smallest"), "share": ("largest", "smallest")}.get(self.measured(), ("highest", "lowest"))
+        phrase = f"{word[0] if f.pick == 'max' else word[1]} {_lower(str(self._phrases()['phrase']))}"
+        return AnswerRecipe(kind="zone", steps=(n,), unit=self._recipe_unit(), options={"phrase": phrase})
+
+    def _between_zones(self) -> AnswerRecipe:
+        """Two or more named areas, each measured by itself, then compared or subtracted."""
+        f, kind = self.form, self.measured()
+        scene = self._one()
+        steps = tuple(self._zone_step(scene, key) for key in f.zones)
+        labels = [self.things[k].label for k in f.zones]
+        phrase = _lower(str(self._phrases()["phrase"]))
+        if f.what == "difference":
+            if len(f.zones) != 2:
+                raise _RefusalError("A difference is that of two areas.", "NO_ANSWER", {"form": ["zones"]})
+            told = f"{self._phrases()['phrase']}: {labels[1]} less {labels[0]}"
+            return AnswerRecipe(
+                kind="difference", steps=steps, unit=self._recipe_unit(), options={"phrase": told, "labels": [*labels]}
+            )
+        stem = "high" if kind == "statistic" else "larg"
+        word = f"{stem if f.pick == 'max' else 'low' if kind == 'statistic' else 'small'}{'est' if len(labels) > 2 else 'er'}"
+        options: dict[str, Any] = {"pick": f.pick, "labels": [*labels], "phrase": phrase}
+        options["word"] = f"the {word}" if len(labels) > 2 else word
+        return AnswerRecipe(kind="compare", steps=steps, unit=self._recipe_unit(), options=options)
+
+    def _zoned_change(self) -> AnswerRecipe:
+        """Mean change between two dates inside of polygons."""
+        f = self.form
+        before, after = self._two()
+        key = f.zones[0]
+        self._check_zone(before, key)
+        zones = {"id": "zones", "op": "vector.zones", "params": self.things[key].zones(buffer_m=f.buffer_m)}
+        arguments = [
+            self._graph(
+                [*self._difference_nodes(before, after, params), zones],
+                {"op": "raster.summarize.zonal", "inputs": ["difference", "zones"], "params": {"statistic": "mean"}},
+            )
+            for params in ({}, {"resample": "bilinear"})
+        ]
+        title = self.words.title(f.quantity)
+        phrase = f"Mean change of {title} from {_day(before)} to {_day(after)}{self._zone_text(key)}"
+        n = self._add("execute", arguments[0], f"{phrase}."[:500], alternatives=arguments[1:])
+        return AnswerRecipe(kind="value", steps=(n,), options={"phrase": phrase, "signed": True})
+
     def _compare(self) -> AnswerRecipe:
         f, kind = self.form, self.measured()
         stem = {"area": ("larg", "small"), "share": ("larg", "small"), "count": ("great", "small"), "statistic": ("high", "low")}[
@@ -1120,8 +1534,16 @@ class _Builder:
 
     def _understood(self) -> str:
         f, kind = self.form, self.measured()
-        title = self.words.title
+        title = self._thing_title
         subject = title(f.target) if f.target else title(f.quantity)
+        if self._is_related():
+            unit = f", in {f.unit}" if f.unit else ""
+            place = ", in the region that is given" if self.region is not None else ""
+            limit = f" {f.limit_op} {number_text(f.limit, '1')}" if f.limit is not None else " more than nothing"
+            head = f"the {_lower(self._related_phrase())}"
+            if f.what == "exists":
+                head = f"whether {head} is{limit}"
+            return f"You ask for {head.removesuffix(' in the region')}{unit}{place}."
         condition = (
             f" where {self._condition()}" if f.quantity and f.threshold is not None and not f.target and not f.change else ""
         )
@@ -1153,6 +1575,16 @@ class _Builder:
         unit = f", in {f.unit}" if f.unit else ""
         dates = f", for {' and '.join(_span_text(s) for s in self._spans())}" if f.dates else ""
         region = ", in the region that is given" if self.region is not None else ""
+        if f.zones:
+            each = " and ".join(self.things[k].title for k in f.zones)
+            if f.what == "zone":
+                text = f"which of {each} has the {'highest' if f.pick == 'max' else 'lowest'} value of {measured}"
+            elif f.what == "compare":
+                text = f"in which of {each} {measured} is {'larger' if f.pick == 'max' else 'smaller'}"
+            elif f.what == "difference" and len(f.zones) > 1:
+                text = f"the difference of {measured} between {each}"
+            else:
+                text += self._zone_text(f.zones[0])
         clear = ", without the pixels that the image's quality band flags as cloud or shadow" if f.mask else ""
         return f"You ask for {text}{method}{unit}{dates}{region}{clear}."
 

@@ -19,6 +19,9 @@ from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.dates import DateSpan, dates_in
 from apps.agent.planner.form import CAN_DO, Form, plan_from_form
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.measures import measured_fields, read_roles
+from apps.agent.planner.spatial import put_signs
+from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import TaskRef
@@ -42,14 +45,6 @@ _RISE = r"ris(?:e|es|en)|rose|increas(?:e|es|ed)|gain(?:s|ed)?|growth|gr(?:ew|ow
 _CHANGE = r"chang(?:e|es|ed)|differ(?:ence|ences|s)?"
 _MOST = r"largest|larger|biggest|bigger|highest|higher|greatest|greater|most|more|maximum|maximal|peak"
 _LEAST = r"smallest|smaller|lowest|lower|least|less|fewest|fewer|minimum|minimal"
-
-
-# 'Could you tell me …' asks what follows, not whether one could.
-_POLITE = re.compile(
-    r"\W*(?:hello[,!.]?\s+|hi[,!.]?\s+)?(?:please,?\s+)?(?:(?:can|could|would|will) you (?:please )?(?:tell|give|show|find|"
-    r"calculate|compute|determine|estimate|measure|report|count)(?: me| us)?\b|"
-    r"i(?: would|'d)? (?:like|want|need) to know\b|do you know\b)"
-)
 
 
 _SHADOWS = r"(?:,? (?:and|or) (?:the |their |its )?(?:cloud )?shadows?)?"
@@ -141,56 +136,6 @@ class OfflinePlanner:
 
 
 # --- reading ----------------------------------------------------------------------------------------------
-class _Text:
-    """A question in small letters, with the words that were read taken out one after the other."""
-
-    def __init__(self, text: str) -> None:
-        lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-        for old, new in (("−", "-"), ("–", "-"), ("’", "'"), ("\n", " "), ("\t", " ")):
-            lowered = lowered.replace(old, new)
-        polite = _POLITE.match(lowered)
-        if polite:
-            lowered = " " * polite.end() + lowered[polite.end() :]
-        self.text = lowered
-        self.free = [True] * len(lowered)
-
-    @property
-    def rest(self) -> str:
-        """What was not read yet; read words are blanked by a sign that no pattern takes for a space."""
-        return "".join(c if f else "\0" for c, f in zip(self.text, self.free, strict=True))
-
-    def take(self, pattern: str) -> re.Match[str] | None:
-        """The first match among the words not read yet; they are read then."""
-        m = re.search(pattern, self.rest)
-        if m:
-            self.mark(*m.span())
-        return m
-
-    def find(self, pattern: str) -> re.Match[str] | None:
-        """The first match among the words not read yet; they stay unread."""
-        return re.search(pattern, self.rest)
-
-    def take_all(self, pattern: str) -> list[re.Match[str]]:
-        out = []
-        while (m := self.take(pattern)) is not None and m.end() > m.start():
-            out.append(m)
-        return out
-
-    def mark(self, start: int, end: int) -> None:
-        self.free[start:end] = [False] * (end - start)
-
-    def has(self, pattern: str) -> bool:
-        return re.search(pattern, self.rest) is not None
-
-    def said(self, pattern: str) -> bool:
-        """True where the whole question has it, read or not."""
-        return re.search(pattern, self.text) is not None
-
-    def left_over(self) -> list[str]:
-        fillers = lexicon().fillers
-        return [w for w in re.findall(r"\d+(?:[.,]\d+)*|[^\W_]+(?:['\-][^\W_]+)*", self.rest) if w not in fillers]
-
-
 @dataclass(slots=True)
 class _Threshold:
     value: float
@@ -203,14 +148,21 @@ class _Threshold:
 
 def read_question(question: Question) -> Reading:
     """The form that a question's words fill. Never raises."""
-    t = _Text(question.text)
+    t = Text(question.text)
     words = lexicon()
     guess: dict[str, Any] = {"what": "statistic"}
     warnings: list[str] = []
     if re.fullmatch(r"\W*(?:what(?:'s| is)|explain|define)\s+(?:an? )?[\w\-]+\W*", t.text) and not t.has(r"\bthe\b"):
         return Reading(None, "I measure on images; I do not explain terms. " + CAN_DO, guess=guess)
 
+    found = put_signs(t.text, question)
+    if found.reason:
+        return Reading(None, found.reason, "NO_ANSWER", dict(found.needs), guess=guess)
+    t.restart(found.text)
     scenes = _scenes_named(t, question)
+    roles = read_roles(t, found, question)
+    if roles.refusal:
+        return Reading(None, f"{roles.refusal} {CAN_DO}", guess=guess)
     is_clear = bool(t.take_all(_CLEAR))
     thresholds = _thresholds(t)
     quantities = _names(
@@ -235,6 +187,7 @@ def read_question(question: Question) -> Reading:
     }
     if thresholds:
         guess |= {"threshold": thresholds[0].value, "side": thresholds[0].side}
+    is_measured = roles.kind in ("measure", "distance")
     for word, hint in words.cannot.items():
         if t.has(rf"\b{re.escape(word)}\b"):
             return Reading(None, f"{hint} {CAN_DO}", guess=guess)
@@ -261,10 +214,26 @@ def read_question(question: Question) -> Reading:
             guess=guess,
         )
 
-    fields = _intent(t, question, quantity, targets, thresholds, spans, unit)
+    if is_measured:
+        if quantity:
+            return Reading(None, "Things are measured, or an index is; ask about one of the two.", guess=guess)
+        if len(thresholds) > 1:
+            return Reading(None, "Two limits are named; ask with one at a time.", guess=guess)
+        bound = (thresholds[0].value, thresholds[0].side, thresholds[0].is_closed) if thresholds else None
+        subject = next((v for v in question.vectors if roles.subject.split(":")[1:2] == [v.vector_id]), None)
+        read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "")
+        if isinstance(read, str):
+            return Reading(None, read, guess=guess)
+        if bound and read["what"] != "exists":
+            return Reading(None, "A limit belongs to a question of yes or no here.", guess=guess)
+        fields: dict[str, Any] | None = read
+    elif roles.kind == "which":
+        fields = _of_zones(t, quantity, targets, thresholds, unit)
+    else:
+        fields = _intent(t, question, quantity, targets, thresholds, spans, unit, is_compared=roles.kind == "compare")
     if fields is None:
         return Reading(None, "I cannot tell what is to be measured. " + CAN_DO, guess=guess)
-    guess |= fields
+    guess |= {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
     t.take_all(
         r"\b(?:over|across|during|throughout|through|along) (?:the )?(?:time|years|months|series|period|dates|whole period|scene|"
         r"image|area|region)\b|\btime series\b|\bseries\b"
@@ -276,6 +245,9 @@ def read_question(question: Question) -> Reading:
     if not re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text):
         t.take_all(r"\ball\b")
     t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
+    if roles.zones:
+        fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m}
+        t.take_all(r"\b(?:the )?(?:one|ones|each|both|together|all|either)\b")
     left = t.left_over()
     if left:
         return Reading(
@@ -283,7 +255,7 @@ def read_question(question: Question) -> Reading:
             f"I do not understand {_quoted(left)} here, and leaving it out could answer another question. {CAN_DO}",
             guess=guess,
         )
-    most = 2 if fields["what"] == "distance" else len(targets) if fields["what"] == "compare" else 1
+    most = 2 if fields["what"] == "distance" else len(targets) if fields["what"] == "compare" or is_measured else 1
     if len(targets) > most:
         return Reading(
             None,
@@ -293,6 +265,10 @@ def read_question(question: Question) -> Reading:
         )
     if is_clear:
         fields["mask"] = "clear"
+    if is_measured:
+        form = Form.model_validate(fields | {"scenes": tuple(scenes), "dates": tuple(_span(s) for s in spans)})
+        warnings += [words.targets[n].warning for n in narrow if n in words.targets and words.targets[n].warning]
+        return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
     form = _form(question, fields, quantity, targets, thresholds, spans, is_period, unit, scenes)
     if form.threshold is not None and (limit := thresholds[0]).unit:
         is_share = limit.unit == "%" and quantity in words.indices
@@ -313,7 +289,7 @@ def read_question(question: Question) -> Reading:
     return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
 
 
-def _scenes_named(t: _Text, question: Question) -> list[str]:
+def _scenes_named(t: Text, question: Question) -> list[str]:
     """Scenes that the question calls by file name, or as first, second, before, after. Names are only
     compared.
     """
@@ -340,7 +316,7 @@ def _scenes_named(t: _Text, question: Question) -> list[str]:
     return found
 
 
-def _thresholds(t: _Text) -> list[_Threshold]:
+def _thresholds(t: Text) -> list[_Threshold]:
     """Comparisons with a number; in 'a drop in NDVI of more than 0.2' it is one of a change. 'between 0.2 and 0.4' is two."""
     out = []
     tail = rf"(?:\s*{_UNIT})?"
@@ -386,7 +362,7 @@ def _index_words() -> str:
     return "|".join(re.escape(w) for w in sorted(named, key=len, reverse=True))
 
 
-def _change_before(t: _Text, at: int) -> str:
+def _change_before(t: Text, at: int) -> str:
     """drop or rise where such a word governs the number at ``at``: nothing but small words and an index
     stand between.
     """
@@ -397,7 +373,7 @@ def _change_before(t: _Text, at: int) -> str:
     return "drop" if re.fullmatch(_DROP, m["word"]) else "rise"
 
 
-def _names(t: _Text, entries: Iterable[tuple[str, str]]) -> list[str]:
+def _names(t: Text, entries: Iterable[tuple[str, str]]) -> list[str]:
     """Names whose words stand in the text, longest words first, in the order of the text; each once."""
     found: list[tuple[int, str]] = []
     for word, name in sorted(entries, key=lambda e: (-len(e[0]), e[0])):
@@ -406,7 +382,7 @@ def _names(t: _Text, entries: Iterable[tuple[str, str]]) -> list[str]:
     return list(dict.fromkeys(name for _, name in sorted(found)))
 
 
-def _numbered_band(t: _Text, question: Question) -> str | Reading:
+def _numbered_band(t: Text, question: Question) -> str | Reading:
     """'band 4' is the role of that band, where all scenes say the same."""
     m = t.take(r"\bband (\d{1,3})\b")
     if not m:
@@ -423,7 +399,7 @@ def _numbered_band(t: _Text, question: Question) -> str | Reading:
     )
 
 
-def _targets(t: _Text) -> tuple[list[str], list[str]]:
+def _targets(t: Text) -> tuple[list[str], list[str]]:
     """(targets in order, those among them that were named by a narrower word)."""
     words = lexicon()
     entries = [(w, n) for n, e in words.targets.items() for w in (*e.words, *e.narrower)]
@@ -434,7 +410,7 @@ def _targets(t: _Text) -> tuple[list[str], list[str]]:
     return [*named, *(name for _, name in classes)], list(dict.fromkeys(n for n in narrow if n in named))
 
 
-def _dates(t: _Text) -> tuple[list[DateSpan], bool]:
+def _dates(t: Text) -> tuple[list[DateSpan], bool]:
     """(dates in order, True where two of them are the ends of one period)."""
     spans = dates_in(t.rest)
     rest = t.rest
@@ -464,7 +440,7 @@ def _dates(t: _Text) -> tuple[list[DateSpan], bool]:
     return spans, is_period
 
 
-def _unit(t: _Text, question: Question) -> str:
+def _unit(t: Text, question: Question) -> str:
     """The unit asked for; of a multiple choice also the one that all its numbers have."""
     if t.take(r"\bper decade\b"):
         return "1/decade"
@@ -487,15 +463,17 @@ def _unit(t: _Text, question: Question) -> str:
 
 # --- what is asked ----------------------------------------------------------------------------------------
 def _intent(
-    t: _Text,
+    t: Text,
     question: Question,
     quantity: str,
     targets: list[str],
     thresholds: list[_Threshold],
     spans: list[DateSpan],
     unit: str,
+    *,
+    is_compared: bool = False,
 ) -> dict[str, Any] | None:
-    """The fields that the words of the question itself give; None where they give none."""
+    """The fields that the words of the question itself give; None where they give none. ``is_compared``: of several areas."""
     words = lexicon()
     statistic = _statistic(t) if quantity or not targets else ""
     is_object = bool(targets) and targets[0] in words.objects
@@ -546,6 +524,8 @@ def _intent(
         if pick is None:
             return None
         return {"what": "date", "of": of, "pick": pick, "statistic": statistic if statistic not in ("", "min", "max") else "mean"}
+    if is_compared:
+        return _of_areas(t, of, statistic)
     # yes or no: exactly a beginning of that kind
     compared = _comparison(t, question, quantity, targets, spans, of, statistic)
     if compared is not None:
@@ -597,7 +577,36 @@ def _intent(
     return None
 
 
-def _of(t: _Text, quantity: str, targets: list[str], thresholds: list[_Threshold], unit: str, share: bool, statistic: str) -> str:
+def _of_zones(
+    t: Text, quantity: str, targets: list[str], thresholds: list[_Threshold], unit: str
+) -> dict[str, Any] | None:
+    """Which polygon of a file has the most or least of something."""
+    statistic = _statistic(t) if quantity or not targets else ""
+    share = t.take(r"\b(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b|%") is not None or unit == "%"
+    of = _of(t, quantity, targets, thresholds, unit, share, statistic)
+    pick = _pick(t, statistic)
+    if pick is None or of == "count":
+        return None
+    # "the highest mean NDVI": one word picks, the other is the statistic
+    rest = _statistic(t) if statistic in ("min", "max", "") else statistic
+    t.take_all(rf"\b(?:{_MOST}|{_LEAST})\b")
+    return {"what": "zone", "of": of, "pick": pick, "statistic": rest if rest not in ("", "min", "max") else "mean"}
+
+
+def _of_areas(t: Text, of: str, statistic: str) -> dict[str, Any] | None:
+    """Which of several named areas has more of something, or by how much they differ."""
+    if of == "count":
+        return None
+    if t.take_all(r"\b(?:differ(?:ence|ences|s)?|compared?|contrast)\b"):
+        statistic = statistic if statistic not in ("", "min", "max") else "mean"
+        return {"what": "difference", "of": of, "statistic": statistic}
+    pick = _pick(t, statistic)
+    t.take_all(rf"\b(?:{_MOST}|{_LEAST})\b|\bwhich(?: (?:one|area|polygon|zone|place|of (?:the )?(?:two|them)))?\b")
+    statistic = statistic if statistic not in ("", "min", "max") else "mean"
+    return {"what": "compare", "of": of, "pick": pick, "statistic": statistic} if pick else None
+
+
+def _of(t: Text, quantity: str, targets: list[str], thresholds: list[_Threshold], unit: str, share: bool, statistic: str) -> str:
     """What is measured of one scene."""
     if not share and t.take(r"\bhow much of (?:the |this )?(?:image|scene|area|region|picture|land|surface|ground)\b"):
         share = True
@@ -614,7 +623,7 @@ def _of(t: _Text, quantity: str, targets: list[str], thresholds: list[_Threshold
     return "area" if targets or thresholds else "statistic"
 
 
-def _statistic(t: _Text) -> str:
+def _statistic(t: Text) -> str:
     if t.take(r"\b(?:standard deviations?|std(?:dev)?|variability)\b"):
         return "std"
     if t.take(r"\b(?:mean|average|averaged)\b"):
@@ -628,7 +637,7 @@ def _statistic(t: _Text) -> str:
     return ""
 
 
-def _pick(t: _Text, statistic: str) -> str | None:
+def _pick(t: Text, statistic: str) -> str | None:
     """max or min, by superlatives or comparatives; ``statistic`` may have read the word already."""
     if t.take(rf"\b(?:{_LEAST})\b"):
         return "min"
@@ -638,7 +647,7 @@ def _pick(t: _Text, statistic: str) -> str | None:
 
 
 def _comparison(
-    t: _Text, question: Question, quantity: str, targets: list[str], spans: list[DateSpan], of: str, statistic: str
+    t: Text, question: Question, quantity: str, targets: list[str], spans: list[DateSpan], of: str, statistic: str
 ) -> dict[str, Any] | None:
     """Which of two is larger, or is one larger than the other."""
     comparatives = r"larger|bigger|higher|greater|more|smaller|lower|less|fewer"
@@ -670,7 +679,7 @@ def _comparison(
         out |= {"reference": targets[1], "others": targets[2:]}
     elif not targets and not quantity and question.choices:
         named = [
-            _names(_Text(text), [(w, n) for n, e in lexicon().targets.items() for w in (*e.words, *e.narrower)])
+            _names(Text(text), [(w, n) for n, e in lexicon().targets.items() for w in (*e.words, *e.narrower)])
             for text in question.choices.values()
         ]
         if len(named) < 2 or any(len(n) != 1 for n in named):

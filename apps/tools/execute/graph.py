@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from apps.core.digests import digest_json
 from apps.core.errors import ModelError
-from apps.core.evidence.observation import Configuration, Evidence, LayerRef, Result
+from apps.core.evidence.observation import Configuration, Evidence, InputRef, LayerRef, Result
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster
@@ -198,7 +198,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         if checkpoint is not None and not isinstance(error, ToolCancelledError):
             checkpoint.forget()
         run.failed |= engine.failed
-        raise ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used),
+        raise ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used, ctx),
                               evidence=_evidence(program, engine, run, used, arguments, region, region_crs)) from error
     refs = pictures or _store_layers(layers, engine, program, ctx)
     if engine.n_resumed:
@@ -225,7 +225,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         n, why = next(iter(failed.items()))
         reason = f"{len(failed)} node{'s' if len(failed) > 1 else ''} failed; {n}: {why}"
     return ToolOutcome(
-        configuration=configuration, result=result, evidence=evidence, inputs=_inputs(program, used),
+        configuration=configuration, result=result, evidence=evidence, inputs=_inputs(program, used, ctx),
         arguments_passed=_arguments_passed(program, asked, region, region_crs),
         state="partial" if failed else "ok", reason=reason[:2000])
 
@@ -463,7 +463,7 @@ def _warn_out_of_range(program: Program, node: str, value: Value, ctx: ToolConte
                                f"{kind.range.high:g}] of {kind.quantity}.")
 
 
-def _inputs(program: Program, used: set[str]) -> tuple[Any, ...]:
+def _inputs(program: Program, used: set[str], ctx: ToolContext) -> tuple[Any, ...]:
     bands: dict[str, set[int]] = {}
     scenes: dict[str, Any] = {}
     for n in program.order:
@@ -473,7 +473,11 @@ def _inputs(program: Program, used: set[str]) -> tuple[Any, ...]:
         if n in used:
             for scene_id, _, index in program.planned[n].bands:
                 bands.setdefault(scene_id, set()).add(index)
-    return tuple(input_ref(s, sorted(bands.get(i, ()))) for i, s in scenes.items())
+    known = {v.artifact: v for v in ctx.question.vectors}
+    files = dict.fromkeys(str(v) for n in program.order if n in used and (v := program.nodes[n].params.get("vector")))
+    return (*(input_ref(s, sorted(bands.get(i, ()))) for i, s in scenes.items()),
+            *(InputRef(artifact=digest, role="vector", name=known[digest].name if digest in known else "",
+                       crs=known[digest].crs if digest in known else None) for digest in files))
 
 
 def _arguments_passed(program: Program, arguments: ExecuteArguments, region: Mapping[str, Any] | None,
@@ -581,7 +585,7 @@ def _masked(program: Program, engine: Engine, node: str) -> dict[str, JsonValue]
 def _quality_masked(program: Program, engine: Engine, used: set[str]) -> dict[str, JsonValue]:
     """How many pixels with data the quality bands took out, over all scenes of the graph, and of how many."""
     masks = [n for n in used if program.nodes[n].op == "raster.product.apply_mask" and n in engine.figures
-             and getattr(program.planned[n].type, "quality", ())]
+             and program.type_of(n).quality]
     out = sum(engine.figures[n].n_undefined for n in masks)
     of = out + sum(engine.figures[n].moments.n for n in masks)
     return {"n_px": out, "of_px": of, "share": out / of if of else None}

@@ -56,6 +56,8 @@ from apps.tools.region import RegionMask, to_pixels
 from apps.tools.units import AREA_M2, factor
 
 MAX_ZONES = 1000
+# A zone of which less than this share lies on the raster is told: its figure is not that of all of it.
+WHOLE = 0.995
 
 
 # --- zones -----------------------------------------------------------------------------------------------------------------
@@ -65,6 +67,9 @@ class ZonesParams(Frozen):
     crs: str = Field(default="EPSG:4326", description="of geojson; a vector file has its own")
     name: str = Field(default="name", description="property that names a zone")
     buffer_m: float = Field(default=0, ge=-100_000, le=100_000, description="grown (or shrunk) by so many metres")
+    only: tuple[str, ...] = Field(default=(), max_length=MAX_ZONES, description="zones of these names alone")
+    dissolve: bool = Field(default=False, description="all of them as one zone; where they overlap a pixel counts once")
+    skip_others: bool = Field(default=False, description="points and lines among polygons are left out instead of refused")
 
 
 def _plan_zones(call: Call) -> Planned:
@@ -78,16 +83,31 @@ def _plan_zones(call: Call) -> Planned:
         if call.layers is None:
             raise call.refuse("no vector file is at hand.", code="NOT_FOUND")
         shapes, properties, crs = vector_of(call.layers, p.vector)
-    if len(shapes) > MAX_ZONES:
-        raise call.refuse(f"{len(shapes)} zones are more than {MAX_ZONES}.", code="TOO_LARGE")
+    chosen = [(i, g, v) for i, (g, v) in enumerate(zip(shapes, properties, strict=True), 1)]
+    if p.only:
+        lacking = [name for name in p.only if name not in {str(v.get(p.name, f"zone {i}"))[:120] for i, _, v in chosen}]
+        if lacking:
+            raise call.refuse(f"no zone is called {', '.join(lacking[:5])}.", code="BAD_REGION")
+        chosen = [(i, g, v) for i, g, v in chosen if str(v.get(p.name, f"zone {i}"))[:120] in p.only]
+    if p.skip_others:
+        chosen = [(i, g, v) for i, g, v in chosen if g.geom_type in ("Polygon", "MultiPolygon", "GeometryCollection")]
+        if not chosen:
+            raise call.refuse("none of the features is a polygon.", code="BAD_REGION")
+    if len(chosen) > MAX_ZONES and not p.dissolve:
+        raise call.refuse(f"{len(chosen)} zones are more than {MAX_ZONES}.", code="TOO_LARGE")
     zones = []
-    for i, (geometry, values) in enumerate(zip(shapes, properties, strict=True), 1):
+    for i, geometry, values in chosen:
+        if geometry.geom_type == "GeometryCollection":  # a mended polygon may leave lines of no area
+            geometry = shapely.union_all([g for g in geometry.geoms if g.geom_type in ("Polygon", "MultiPolygon")])
         if p.buffer_m:
             geometry = buffered(geometry, crs, p.buffer_m) if crs != "image" else geometry.buffer(p.buffer_m)
         if geometry.is_empty or geometry.geom_type not in ("Polygon", "MultiPolygon"):
             raise call.refuse(f"zone {i} is {'empty' if geometry.is_empty else 'a ' + geometry.geom_type}, not a polygon; points "
                               "and lines need buffer_m.", code="BAD_REGION")
         zones.append((str(values.get(p.name, f"zone {i}"))[:120], geometry))
+    if p.dissolve:
+        name = zones[0][0] if len(zones) == 1 else f"{len(zones)} zones together"
+        zones = [(name, shapely.union_all([g for _, g in zones]))]
     return Planned(ZonesType("zones", tuple(zones), crs))
 
 
@@ -183,9 +203,13 @@ def _plan_zonal(call: Call) -> Planned:
     _check_statistic(call, s)
     masks: list[RegionMask | None] = []
     outside: list[str] = []
+    covered: list[float] = []
+    frame = shapely.box(0, 0, raster.grid.width, raster.grid.height)
     for name, geometry in zones.zones:
+        placed = to_pixels(geometry, zones.crs, raster.grid)
+        covered.append(float(shapely.intersection(placed, frame).area / placed.area) if placed.area > 0 else 0.0)
         try:
-            masks.append(RegionMask(to_pixels(geometry, zones.crs, raster.grid), raster.grid, raster.scene_names))
+            masks.append(RegionMask(placed, raster.grid, raster.scene_names))
         except ModelError as error:
             if error.code != "BAD_REGION":
                 raise
@@ -204,16 +228,21 @@ def _plan_zonal(call: Call) -> Planned:
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
         zonal: Zonal = found[0]
         items: list[dict[str, JsonValue]] = []
-        for (name, _), mask, accumulator in zip(zones.zones, masks, zonal.parts, strict=True):
+        for (name, _), mask, share, accumulator in zip(zones.zones, masks, covered, zonal.parts, strict=True):
             found_value, n = figure(accumulator) if mask is not None else (math.nan, 0)
-            items.append({"zone": name, "value": finite(found_value), "n_valid": n, "n_px": mask.n_px if mask is not None else 0}
-                         | _moments(accumulator))
+            items.append({"zone": name, "value": finite(found_value), "n_valid": n, "n_px": mask.n_px if mask is not None else 0,
+                          "on_raster": share} | _moments(accumulator))
         known = [i for i in items if i["value"] is not None]
         if not known:
             raise call.refuse("no zone holds a valid pixel.", code="TOOL_FAILED", needs={"valid_px": True})
         warnings = []
         if outside:
-            warnings.append(f"Zones that hold no pixel of the raster: {', '.join(outside[:20])}.")
+            more = f" and {len(outside) - 12} more" if len(outside) > 12 else ""
+            warnings.append(f"Zones that hold no pixel of the raster: {', '.join(outside[:12])}{more}.")
+        cut = [(str(i["zone"]), float(str(i["on_raster"]))) for i in known if float(str(i["on_raster"])) < WHOLE]
+        if cut:
+            told = ", ".join(f"{name} ({100 * share:.0f} % of it)" for name, share in cut[:12])
+            warnings.append(f"Only a part of these zones lies on the raster, and the figure is that part's: {told}.")
         empty = [str(i["zone"]) for i in items if i["value"] is None and i["zone"] not in outside]
         if empty:
             warnings.append(f"Zones without a valid pixel: {', '.join(empty[:20])}.")

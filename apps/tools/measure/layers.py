@@ -73,7 +73,10 @@ def open_source(ctx: ToolContext, source: MeasureSource, arguments: MeasureArgum
         raise ModelError(f"The geometry of {source.name} comes from a vision-language model and is approximate; it may be looked "
                          "at but not measured.", code="BAD_ARGUMENT", needs={"backend": "local"})
     if source.mode == "extent":
-        return _open_extent(ctx, source, region, region_crs)
+        # a region chooses among what is measured; the roads that it is measured against may leave the region
+        is_against = source.name in (arguments.spec.reference, *arguments.spec.others) and source.name != arguments.spec.subject
+        given = None if is_against and (source.vector or source.geometry is not None) else region
+        return _open_extent(ctx, source, given, region_crs)
     if source.layer is None:
         raise ModelError(f"The source {source.name} ({source.mode}) names no layer of an earlier observation.",
                          code="BAD_ARGUMENT")
@@ -191,6 +194,12 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         return out
     if source.vector:
         found, properties, crs = vector_of(ctx.layers, source.vector)
+        if source.only:
+            kept = [(g, p) for g, p in zip(found, properties, strict=True) if str(p.get(source.name_field, "")) in source.only]
+            lacking = set(source.only) - {str(p.get(source.name_field, "")) for _, p in kept}
+            if lacking:
+                raise ModelError(f"{source.name}: no feature is called {', '.join(sorted(lacking)[:5])}.", code="BAD_ARGUMENT")
+            found, properties = [g for g, _ in kept], [p for _, p in kept]
         kind: Any = "points" if all(g.geom_type in ("Point", "MultiPoint") for g in found) else "polygons"
         layer = LayerRef(kind=kind, artifact=source.vector, crs=crs, label=source.name[:120], n=len(found))
         ref = InputRef(artifact=source.vector, role="vector", name=source.name[:255], crs=crs)

@@ -81,14 +81,18 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     reference = _pick(opened, arguments.sources, spec.reference, "reference") if spec.reference or len(opened) > 1 else None
     if reference is subject:
         reference = None
+    others = [_pick(opened, arguments.sources, name, "reference") for name in spec.others]
+    if others and spec.relation != "between":
+        raise ModelError("Further references belong to the relation between.", code="BAD_ARGUMENT")
     if ctx.is_cancelled():
         raise ToolCancelledError
     ctx.progress(1, 2, "Measuring")
     notes: dict[str, JsonValue] = {}
+    whole = _whole(ctx, arguments, subject, reference) if spec.denominator == "subject" else None
     if spec.relation:
         if reference is None:
             raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
-        notes |= _apply_relation(subject, reference, arguments)
+        notes |= _apply_relation(subject, [reference, *others], arguments)
     of = _of(arguments, subject, reference)
     if spec.metric == "count" or (spec.metric in ("boolean", "density", "ratio") and of == "count"):
         base = _count(subject)
@@ -100,6 +104,8 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
         base = _area_or_px(ctx, subject)
     else:
         base = _area(ctx, subject)
+    if whole is not None:
+        base.evidence["whole"] = whole
     figure, kind, value, interval = _figure(ctx, arguments, of, base, subject, reference, region, region_crs, unit)
     parents = [m.parent for m in (subject, reference) if m is not None and m.parent is not None]
     status = _layer_status(parents)
@@ -137,11 +143,21 @@ def _of(arguments: MeasureArguments, subject: Measured, reference: Measured | No
     spec = arguments.spec
     if spec.metric != "ratio":
         return spec.of
+    if spec.denominator == "subject":
+        return spec.of if "of" in spec.model_fields_set else "count" if subject.mask is None else "area"
     if (spec.denominator or ("reference" if reference is not None else "valid")) != "reference":
         return "area"
     if "of" in spec.model_fields_set:
         return spec.of
     return "count" if subject.mask is None and subject.source.mode == "objects" else "area"
+
+
+def _whole(ctx: ToolContext, arguments: MeasureArguments, subject: Measured, reference: Measured | None) -> float:
+    """The subject's count or area before a relation chooses among it: the denominator ``subject``."""
+    if arguments.spec.metric != "ratio" or not arguments.spec.relation:
+        raise ModelError("The denominator subject belongs to a ratio with a relation.", code="BAD_ARGUMENT")
+    of_count = _of(arguments, subject, reference) == "count"
+    return (_count(subject) if of_count else _area_or_px(ctx, subject)).value
 
 
 def _check_unit(metric: str, unit: str) -> None:
@@ -532,31 +548,33 @@ def _zero_where_shared(subject: Measured, reference: Measured,
 
 
 # --- relations -------------------------------------------------------------------------------------------------------------
-def _apply_relation(subject: Measured, reference: Measured, arguments: MeasureArguments) -> dict[str, JsonValue]:
-    """Keeps the subject's instances that stand in the relation; a mask becomes features of its pieces."""
-    spec = arguments.spec
+def _apply_relation(subject: Measured, references: Sequence[Measured], arguments: MeasureArguments) -> dict[str, JsonValue]:
+    """Keeps the subject's instances that stand in the relation to all references together; a mask becomes its pieces."""
+    spec, reference = arguments.spec, references[0]
     relation = spec.relation
     needs_metres = relation in ("within", "nearest")
     if needs_metres:
         _needs_length(subject)
-        _needs_length(reference)
+        for held in references:
+            _needs_length(held)
     if relation == "within" and spec.distance_m is None:
         raise ModelError("The relation within needs distance_m.", code="BAD_ARGUMENT", needs={"distance_m": True})
-    if relation.endswith("_of") and not (subject.is_georeferenced and reference.is_georeferenced):
+    if relation.endswith("_of") and not all(m.is_georeferenced for m in (subject, *references)):
         raise ToolAbstainedError(f"{relation.removesuffix('_of').capitalize()} is not known on a picture without CRS.",
                                  code="NEEDS_CRS", needs={"crs": True})
     _to_features(subject)
-    _to_features(reference)
+    for held in references:
+        _to_features(held)
     assert subject.features is not None and reference.features is not None
     is_topology = not needs_metres and not relation.endswith("_of")
     plane: Plane | None = None
-    if is_topology and subject.crs == reference.crs == "image" and subject.grid == reference.grid:
+    if is_topology and all(m.crs == "image" and m.grid == subject.grid for m in (subject, *references)):
         # on one grid, pixels say it exactly and need no metres
-        one, other = list(subject.features), list(reference.features)
+        one, other = list(subject.features), [g for m in references for g in m.features or []]
     else:
-        plane = Plane([subject, reference])
+        plane = Plane([subject, *references])
         one = [plane.place(subject, g) for g in subject.features]
-        other = [plane.place(reference, g) for g in reference.features]
+        other = [plane.place(m, g) for m in references for g in m.features or []]
     n_before = len(one)
     if not other:
         keep = [False] * n_before
@@ -676,6 +694,8 @@ def _figure(ctx: ToolContext, arguments: MeasureArguments, of: str, base: Figure
 def _denominator(ctx: ToolContext, subject: Measured, reference: Measured | None, asked: str, of: str, base: Figure,
                  region: Mapping[str, Any] | None, region_crs: str) -> tuple[float, str]:
     what = asked or ("reference" if reference is not None else "valid")
+    if what == "subject":
+        return float(str(base.evidence["whole"])), what
     if what == "reference":
         if reference is None:
             raise ModelError("The ratio needs a reference layer.", code="BAD_ARGUMENT", needs={"reference": True})

@@ -411,6 +411,15 @@ def gsd_matches_crs(case: Case) -> Finding:
     return passed("GSDs on record are the scene's.", measured=seen[0][1], unit="m", at=tuple(p for p, _, _ in seen))
 
 
+def _is_on_the_map(source: Any) -> bool:
+    """Whether a measure's source is a geometry or a vector file in a CRS."""
+    if not isinstance(source, dict) or source.get("mode") != "extent":
+        return False
+    if source.get("vector"):
+        return True
+    return isinstance(source.get("geometry"), dict) and str(source.get("geometry_crs", "EPSG:4326")) != "image"
+
+
 @check("gsd_present", catches=("pixels as metres",), reads=("/inputs/0/gsd_m", "/result/unit"))
 def gsd_present(case: Case) -> Finding:
     """Metres and square metres come only from scenes whose pixel size on the ground is known."""
@@ -420,6 +429,9 @@ def gsd_present(case: Case) -> Finding:
         s.grid.crs or s.gsd_m for s in case.used_scenes
     ):
         return passed("The pixel size on the ground is known.", at=("/inputs",))
+    sources = case.arguments.get("sources")
+    if isinstance(sources, list) and sources and all(_is_on_the_map(s) for s in sources):
+        return passed("What is measured is given on the map; no pixel is measured.", at=("/arguments/sources",))
     if case.used_scenes:
         return failed(
             "The scene has neither CRS nor GSD, so its pixels have no size in metres; give the GSD.",

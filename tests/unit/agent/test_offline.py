@@ -356,7 +356,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("s2", "What is NDVI?", "NO_ANSWER", "explain"),
     ("s2", "What is the mean NDVI of the forest?", "NO_ANSWER", "forest"),
     ("s2", "What is the mean NDVI of vegetation?", "NO_ANSWER", "one part"),
-    ("s2", "What is the mean NDVI without clouds?", "NO_ANSWER", "Clouds"),
+    ("s2", "What is the mean NDVI without clouds?", "NEEDS_BANDS", "no quality band"),
     ("s2", "What is the mean NDVI in the north?", "NO_ANSWER", "north"),
     ("s2", "What is the mean NDVI within 100 m of the river?", "NO_ANSWER", ""),
     ("s2", "What is the mean NDVI where NDWI is above 0?", "NO_ANSWER", "Two indices"),

@@ -13,7 +13,10 @@ from django.core.management.base import BaseCommand, CommandParser
 from apps.accounts.models import Project
 from apps.accounts.services import project_create
 from apps.core.errors import UserError
-from apps.imagery.services import scene_ingest_now, scenes_of_band_files
+from apps.imagery.models import VectorLayer
+from apps.imagery.services import clean_name, scene_ingest_now, scenes_of_band_files
+from apps.imagery.vector_layers import vector_add_now
+from apps.imagery.vectors import is_vector_name
 from apps.runs import present, selectors, services
 from apps.runs.arguments import (
     choices_from_text,
@@ -26,8 +29,17 @@ from apps.runs.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
 CLI_PROJECT = "Command line"
 
 
+def _vector(project: Project, path: Path) -> VectorLayer:
+    """A vector file of this machine, read at once."""
+    if not path.is_file():
+        raise UserError(
+            "UNREADABLE", f"There is no file “{path.name}”.", "The path leads to none.", "Check the path.", status=404
+        )
+    return vector_add_now(project=project, path=path, name=clean_name(path.name))
+
+
 class Command(BaseCommand):
-    help = "Answers one question about one or more image files."
+    help = "Answers one question about one or more image files, with vector files that it names."
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
@@ -53,6 +65,8 @@ class Command(BaseCommand):
         region = region_from_text(options["region"], may_read_files=True) if options["region"] else None
         choices = choices_from_text(options["choices"])
         files: list[Path] = options["files"]
+        vector_files = [path for path in files if is_vector_name(path.name)]
+        files = [path for path in files if not is_vector_name(path.name)]
         dates = dates_from_words([d for group in options["acquired"] for d in group], len(files))
         gsd_m = options["gsd_m"]
         if gsd_m is not None and not 0 < gsd_m < 1e6:
@@ -70,8 +84,10 @@ class Command(BaseCommand):
             for path, date in zip(files, dates, strict=True)
         ]
         scenes = scenes_of_band_files(project=project, scenes=scenes)
+        vectors = [_vector(project, path).vector_info for path in vector_files]
         run = services.run_start(
-            user=None, project=project, text=options["question"], scenes=scenes, region=region, choices=choices, enqueue=False
+            user=None, project=project, text=options["question"], scenes=scenes, region=region, choices=choices, enqueue=False,
+            vectors=vectors,
         )
         services.run_execute_now(run_id=run.pk)
         state = selectors.run_state(run.pk)

@@ -1,0 +1,312 @@
+"""Words that name places and relations: vector files by name or by what they hold, their features, coordinates, relations.
+
+File and feature names are compared with the words and become one sign each before anything else is read, so that nothing in
+a name is ever read as a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from apps.agent.planner.lexicon import lexicon
+from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
+from apps.core.evidence.plan import Question
+from apps.core.geo.vector import VectorInfo
+
+# Signs of the private use area stand for the things that were found: no pattern of words matches them.
+FIRST = 0xE000
+SIGN = "[\ue000-\ue3ff]"
+# What people call the features of any file.
+_GENERIC = (
+    "polygon|feature|point|line|shape|geometry|geometries|zone|record|object|field|parcel|plot|site|station|place|location|"
+    "district|county|counties|municipality|municipalities|tract|block|commune|province|state|country|countries|"
+    "neighbourhood|neighborhood|catchment|basin|road|street|path|track|railway|footprint|outline|unit|cell"
+)
+_NOUN = rf"(?:{_GENERIC})(?:e?s)?"
+# Nouns that stand before a letter or number that names an area.
+_AREA_NOUN = r"(?:polygon|zone|area|field|parcel|plot|site|district|county|region|block|basin|catchment|province|state|country)"
+_COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_UNITS = rf"(?:{UNIT_PATTERN})(?![a-z])"
+_LENGTH = r"kilomet(?:re|er)s?|kms?|met(?:re|er)s?|m|miles?|mi|f(?:ee|oo)t|ft"
+
+
+@dataclass(slots=True)
+class Found:
+    """What was put in place of names: sign → key (see ``things``), and why nothing can be done where something is wrong."""
+
+    text: str
+    keys: dict[str, str] = field(default_factory=dict)
+    reason: str = ""
+    needs: dict[str, object] = field(default_factory=dict)
+
+    def sign(self, key: str) -> str:
+        held = next((s for s, k in self.keys.items() if k == key), None)
+        if held is None:
+            held = chr(FIRST + len(self.keys))
+            self.keys[held] = key
+        return held
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    kind: str
+    at: int
+    end: int
+    distance_m: float | None = None
+    nearest_k: int = 1
+
+
+def put_signs(text: str, question: Question) -> Found:
+    """The small-lettered question with a sign in place of each file, feature and coordinate that it names."""
+    out = Found(text)
+    _coordinates(out)
+    _files(out, question.vectors)
+    _features(out, question.vectors, question.text)
+    if not out.reason:
+        _held(out, question.vectors)
+    if not out.reason and not out.keys and question.vectors:
+        _only_file(out, question.vectors)
+    if out.keys:
+        out.text = re.sub(" +", " ", out.text)
+    return out
+
+
+def _replace(out: Found, pattern: str, key: str) -> bool:
+    if not re.search(pattern, out.text):
+        return False
+    out.text = re.sub(pattern, f" {out.sign(key)} ", out.text)
+    return True
+
+
+def _coordinates(out: Found) -> None:
+    number = r"[-+]?\d{1,3}(?:\.\d+)?"
+    word = r"(?:lat(?:itude)?|lon(?:gitude)?|long)?\.?\s*[:=]?\s*"
+    pair = re.compile(
+        rf"(?<![\w.,/-])\(?(?P<w1>{word})(?P<a>{number})\s*°?\s*(?P<h1>[nsew](?![a-z]))?\s*[,;/ ]\s*"
+        rf"(?P<w2>{word})(?P<b>{number})\s*°?\s*(?P<h2>[nsew](?![a-z]))?\s*\)?(?![\w]|\.\d|,\d)"
+    )
+
+    def one(m: re.Match[str]) -> str:
+        a, b = float(m["a"]), float(m["b"])
+        h1, h2, w1, w2 = m["h1"] or "", m["h2"] or "", m["w1"].strip(), m["w2"].strip()
+        is_told = bool((h1 and h2) or (w1 and w2))
+        is_decimal = "." in m["a"] and "." in m["b"] and "," in m[0]
+        if not is_told and not is_decimal:
+            return m[0]
+        first_is_lon = h1 in ("e", "w") if h1 else w1.startswith("lo")
+        lon, lat = (a, b) if first_is_lon else (b, a)
+        for hemisphere in (h1, h2):
+            if hemisphere == "s":
+                lat = -abs(lat)
+            elif hemisphere == "w":
+                lon = -abs(lon)
+        if not (-90 <= lat <= 90 and -180 <= lon <= 180):
+            out.reason = (
+                f"“{m[0].strip()}” is no place: I read latitude {lat:g} and longitude {lon:g}. Give latitude first, as in "
+                "48.1, 11.5, or say which is which: 11.5E 48.1N."
+            )
+            return m[0]
+        return f" {out.sign(f'place:{lon!r},{lat!r}')} "
+
+    out.text = pair.sub(one, out.text)
+
+    def pixel(m: re.Match[str]) -> str:
+        return f" {out.sign(f'px:{float(m[1])!r},{float(m[2])!r}')} "
+
+    out.text = re.sub(r"\b(?:pixel|px)\s*\(?\s*(\d+(?:\.\d+)?)\s*,\s*(\d+(?:\.\d+)?)\s*\)?(?![\w])", pixel, out.text)
+
+
+def _stem(vector: VectorInfo) -> str:
+    return vector.name.lower().rsplit(".", 1)[0]
+
+
+def _singular(word: str) -> str:
+    for end, instead in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("s", "")):
+        if word.endswith(end) and not word.endswith("ss") and len(word) > len(end) + 2:
+            return word[: -len(end)] + instead
+    return word
+
+
+def _noun_of(vector: VectorInfo) -> str:
+    """A pattern of the last word of a file's name, in singular and plural: roads.kml holds roads."""
+    words = re.findall(r"[a-z]{3,}", _stem(vector))
+    if not words:
+        return ""
+    one = _singular(words[-1])
+    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}e?s"
+    return rf"(?:{re.escape(one)}|{many}|{re.escape(words[-1])})"
+
+
+def _files(out: Found, vectors: Iterable[VectorInfo]) -> None:
+    names: dict[str, list[VectorInfo]] = {}
+    for v in vectors:
+        names.setdefault(v.name.lower(), []).append(v)
+    for v in sorted(vectors, key=lambda v: -len(v.name)):
+        name, stem = v.name.lower(), _stem(v)
+        key = f"vector:{v.vector_id}"
+        # "the points in fields.geojson" where it holds polygons is something else
+        own = v.noun.removesuffix("s")
+        generic = "|".join(w for w in _GENERIC.split("|") if w not in ("polygon", "point", "line") or w == own)
+        noun = "|".join(filter(None, [rf"(?:{generic})(?:e?s)?", _noun_of(v)]))
+        for called in (name, stem if len(stem) >= 4 and (re.search(r"[\d_\-]", stem)) else ""):
+            if not called:
+                continue
+            file = (
+                rf"(?:the |this |that )?(?:(?:vector )?(?:file|layer|dataset|table) )?[\"'“”‘’(]?(?<![\w.\-]){re.escape(called)}"
+                rf"(?![\w\-])(?:'s)?[\"'“”’)]?(?: (?:file|layer|dataset))?"
+            )
+            if not re.search(file, out.text):
+                continue
+            if len(names[name]) > 1:
+                out.reason = f"{len(names[name])} vector files are called “{v.name}”; choose one of them below the question."
+                out.needs = {"vectors": [x.vector_id for x in names[name]]}
+                return
+            of = (
+                rf"(?:(?:the |all |all the |all of the |any |any of the |these |of the )?(?:{noun}) "
+                r"(?:(?:in|of|from|on|inside|within|given (?:in|by)) )?)?"
+            )
+            _replace(out, rf"(?<!\w){of}{file}", key)
+
+
+def _held(out: Found, vectors: Iterable[VectorInfo]) -> None:
+    """What a file holds, in the words of its name: "the roads" where roads.kml is at hand."""
+    words = lexicon()
+    taken = {
+        *(w for e in words.targets.values() for w in (*e.words, *e.narrower)),
+        *(w for o in words.objects.values() for w in o.words),
+        *(w for i in words.indices.values() for w in i.words),
+        *words.fillers,
+    }
+    by_noun: dict[str, list[VectorInfo]] = {}
+    for v in vectors:
+        pattern = _noun_of(v)
+        if pattern and not any(re.fullmatch(pattern, w) for w in taken):
+            by_noun.setdefault(pattern, []).append(v)
+    for pattern, held in by_noun.items():
+        if len(held) == 1:
+            _replace(out, rf"(?<![\w\-.])(?:the )?(?:{pattern})(?![\w\-]|\.\w)", f"vector:{held[0].vector_id}")
+
+
+def _features(out: Found, vectors: Iterable[VectorInfo], original: str) -> None:
+    owners: dict[str, list[tuple[VectorInfo, str]]] = {}
+    for v in vectors:
+        for name in v.names:
+            owners.setdefault(name.lower(), []).append((v, name))
+    words = lexicon()
+    plain = {
+        *words.fillers,
+        *words.cannot,
+        *(w for i in words.indices.values() for w in i.words),
+        *(w for b in words.bands.values() for w in b.words),
+        *(w for e in words.targets.values() for w in (*e.words, *e.narrower)),
+        *(w for o in words.objects.values() for w in o.words),
+    }
+    for called, held in sorted(owners.items(), key=lambda o: -len(o[0])):
+        if called not in out.text:
+            continue
+        noun = rf"(?:the )?(?:{_AREA_NOUN}|{_noun_of(held[0][0]) or _AREA_NOUN})"
+        quoted = re.escape(called)
+        patterns = [rf"(?<![\w\-]){noun} [\"'“]?{quoted}[\"'”]?(?:'s)?(?![\w\-])"]
+        if len(called) >= 4 and not called.isdigit() and called not in plain:
+            patterns.append(rf"(?<![\w\-])(?:the )?[\"'“]?{quoted}[\"'”]?(?:'s)?(?: {_AREA_NOUN})?(?![\w\-])")
+        for pattern in patterns:
+            if not re.search(pattern, out.text):
+                continue
+            if len(held) > 1:
+                files = ", ".join(v.name for v, _ in held)
+                out.reason = f"“{held[0][1]}” is a feature of several files ({files}); name the file."
+                return
+            _replace(out, pattern, f"vector:{held[0][0].vector_id}:{held[0][1]}")
+    # "NDVI in Larimer of counties.geojson": the file says nothing more than its feature
+    for sign, key in list(out.keys.items()):
+        if key.count(":") == 1 and key.startswith("vector:"):
+            of = rf"(?<=[\ue000-\ue3ff] )\s*(?:in|of|from) +{sign}"
+            inner = [s for s, k in out.keys.items() if k.startswith(f"{key}:")]
+            if inner:
+                out.text = re.sub(of, " ", out.text)
+    # a letter or number that names an area which no file has
+    lost = re.search(
+        rf"(?<![\w\-]){_AREA_NOUN} (?P<which>[a-z]|\d{{1,4}}|[a-z]\d{{1,3}})(?![\w\-.])(?!\s*(?:%|{_UNITS}))", out.text
+    )
+    if lost and not out.reason and re.search(rf"\b{lost['which'].upper()}\b", original):
+        out.reason = (
+            f"I do not know “{lost[0]}”: add a vector file whose polygons have names and ask by those, or draw a region on the "
+            "map."
+        )
+        out.needs = {"vectors": True}
+
+
+def _only_file(out: Found, vectors: Iterable[VectorInfo]) -> None:
+    """'Which field has the highest NDVI?' asks of the one file of polygons there is."""
+    if not re.search(rf"\b(?:which|what|in which|for which) (?:of the )?{_NOUN}\b", out.text):
+        return
+    held = [v for v in vectors if v.noun == "polygons" and v.n > 1]
+    if len(held) == 1:
+        _replace(out, rf"(?<=\bwhich )(?:of the )?{_NOUN}\b|(?<=\bwhat ){_NOUN}\b", f"vector:{held[0].vector_id}")
+    elif len(held) > 1:
+        out.reason = f"Of which file? There are {', '.join(v.name for v in held)}; name one."
+        out.needs = {"vectors": [v.vector_id for v in held]}
+
+
+# --- relations ------------------------------------------------------------------------------------------------------------
+_VERB = (
+    r"(?:(?:that|which|who) )?"
+    r"(?:(?:are|is|were|was|lie|lies|lying|located|situated|found|stand|stands|run|runs|fall|falls) )*"
+)
+_PATTERNS: tuple[tuple[str, str], ...] = (
+    (
+        "within",
+        (
+            rf"{_VERB}(?:(?:at )?(?:within|less than|closer than|nearer than|no more than|not more than|at most|up to|"
+            rf"no farther than|not farther than)) (?:a distance of )?(?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>{_LENGTH}) (?:distance )?"
+            r"(?:of|from|to|away from|around|about|off)\b"
+        ),
+    ),
+    ("north_of", rf"{_VERB}(?:to the )?north of\b"),
+    ("south_of", rf"{_VERB}(?:to the )?south of\b"),
+    ("east_of", rf"{_VERB}(?:to the )?east of\b"),
+    ("west_of", rf"{_VERB}(?:to the )?west of\b"),
+    ("overlaps", rf"{_VERB}(?:overlap(?:s|ped|ping)?|intersect(?:s|ed|ing)?|cross(?:es|ed|ing)?)(?: with| by)?\b"),
+    ("touches", rf"{_VERB}(?:touch(?:es|ed|ing)?|adjacent to|adjoin(?:s|ing)?|border(?:s|ing)?(?: on)?)\b"),
+    ("between", rf"{_VERB}between\b"),
+    (
+        "inside",
+        rf"{_VERB}(?:completely |fully |entirely |wholly )?(?:inside|within|contained (?:in|by)|in|on|covered by)(?: of)?\b",
+    ),
+)
+_SMALL = re.compile(r"\b(?:the|any|all|of|nearest|closest|this|that|these|those|some)\b")
+_NUMBERS = rf"\d{{1,3}}|{'|'.join(_COUNTS)}"
+_NEAREST = re.compile(rf"\b(?P<k>{_NUMBERS}) (?:nearest|closest)\b|\b(?:nearest|closest) (?P<k2>{_NUMBERS})\b")
+
+
+def relation_in(text: str, things: Mapping[int, str], *, kinds: Iterable[str] = ()) -> Relation | None:
+    """The relation whose words stand between two things (by position in ``text``), read words being blanked."""
+    starts = sorted(things)
+    for kind, pattern in _PATTERNS:
+        if kinds and kind not in kinds:
+            continue
+        for m in re.finditer(pattern, text):
+            after = [at for at in starts if at >= m.end()]
+            before = [at for at in starts if at < m.start()]
+            if not after or not before or re.search(r"[a-z]{3,}", _SMALL.sub("", text[m.end() : after[0]])):
+                continue
+            distance = None
+            if kind == "within":
+                unit = unit_of(m["u"]) or "m"
+                if dimension(unit) != "length":
+                    continue
+                distance = convert(float(m["d"].replace(",", "")), unit, "m")
+            return Relation(kind, m.start(), m.end(), distance)
+    return None
+
+
+def nearest_in(text: str) -> tuple[int, int, int] | None:
+    """(k, start, end) of 'the 3 nearest'."""
+    m = _NEAREST.search(text)
+    if m is None:
+        return None
+    word = m["k"] or m["k2"]
+    k = _COUNTS.get(word) or int(word)
+    return (k, m.start(), m.end()) if 1 <= k <= 1000 else None

@@ -1,0 +1,69 @@
+"""A question's words, taken out one after the other as they are read."""
+
+from __future__ import annotations
+
+import re
+
+from apps.agent.planner.lexicon import lexicon
+
+# 'Could you tell me …' asks what follows, not whether one could.
+_POLITE = re.compile(
+    r"\W*(?:hello[,!.]?\s+|hi[,!.]?\s+)?(?:please,?\s+)?(?:(?:can|could|would|will) you (?:please )?(?:tell|give|show|find|"
+    r"calculate|compute|determine|estimate|measure|report|count)(?: me| us)?\b|"
+    r"i(?: would|'d)? (?:like|want|need) to know\b|do you know\b)"
+)
+
+
+class Text:
+    """A question in small letters, with the words that were read taken out one after the other."""
+
+    def __init__(self, text: str) -> None:
+        lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+        for old, new in (("−", "-"), ("–", "-"), ("’", "'"), ("\n", " "), ("\t", " ")):
+            lowered = lowered.replace(old, new)
+        polite = _POLITE.match(lowered)
+        if polite:
+            lowered = " " * polite.end() + lowered[polite.end() :]
+        self.text = lowered
+        self.free = [True] * len(lowered)
+
+    def restart(self, text: str) -> None:
+        """The same question with signs in place of names; nothing is read yet."""
+        self.text, self.free = text, [True] * len(text)
+
+    @property
+    def rest(self) -> str:
+        """What was not read yet; read words are blanked by a sign that no pattern takes for a space."""
+        return "".join(c if f else "\0" for c, f in zip(self.text, self.free, strict=True))
+
+    def take(self, pattern: str) -> re.Match[str] | None:
+        """The first match among the words not read yet; they are read then."""
+        m = re.search(pattern, self.rest)
+        if m:
+            self.mark(*m.span())
+        return m
+
+    def find(self, pattern: str) -> re.Match[str] | None:
+        """The first match among the words not read yet; they stay unread."""
+        return re.search(pattern, self.rest)
+
+    def take_all(self, pattern: str) -> list[re.Match[str]]:
+        out = []
+        while (m := self.take(pattern)) is not None and m.end() > m.start():
+            out.append(m)
+        return out
+
+    def mark(self, start: int, end: int) -> None:
+        self.free[start:end] = [False] * (end - start)
+
+    def has(self, pattern: str) -> bool:
+        return re.search(pattern, self.rest) is not None
+
+    def said(self, pattern: str) -> bool:
+        """True where the whole question has it, read or not."""
+        return re.search(pattern, self.text) is not None
+
+    def left_over(self) -> list[str]:
+        fillers = lexicon().fillers
+        found = re.findall(r"\d+(?:[.,]\d+)*|[^\W_]+(?:['\-][^\W_]+)*|[\ue000-\ue3ff]", self.rest)
+        return [w if w < "\ue000" else "a file or place" for w in found if w not in fillers]
