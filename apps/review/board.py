@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.models import User
 from apps.accounts.selectors import can, projects_for_user
-from apps.core.errors import NotFoundError
+from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.review import services
 from apps.review.selectors import VIEWS, QueueItem, review_queue, reviewers_agreement
@@ -23,16 +23,23 @@ from apps.runs.headline import detail_text, headline
 from apps.runs.mapview import map_config
 from apps.runs.selectors import access_observation
 
+DECISIONS = ("accept", "request_evidence", "reject")
+MACHINE = {"accept": "Accepted", "request_evidence": "Evidence asked", "reject": "Rejected"}
 WORDS = {"accept": "Right", "reject": "Wrong", "unsure": "Unsure"}
 # Rows of the list on the page; the count of all stands above it.
 SHOWN = 100
 
 
 def _filters(request: HttpRequest) -> dict[str, str]:
-    """The queue's filters from the address; what is unknown reads as absent."""
-    given = {name: request.GET.get(name, "") for name in ("view", "project", "task_type", "tool")}
-    if given["view"] not in VIEWS:
+    """The queue's filters from the address; what is unknown reads as absent. Blind, nothing may tell the machine's word."""
+    given = {name: request.GET.get(name, "") for name in ("view", "project", "task_type", "tool", "decision", "check", "blind")}
+    given["blind"] = "1" if given["blind"] == "1" else ""
+    if given["view"] not in VIEWS or given["blind"]:
         given["view"] = "open"
+    if given["decision"] not in DECISIONS or given["blind"]:
+        given["decision"] = ""
+    if given["blind"]:
+        given["check"] = ""
     try:
         UUID(given["project"])
     except ValueError:
@@ -51,6 +58,9 @@ def _queue(user: User, filters: dict[str, str]) -> tuple[list[QueueItem], int]:
         project_id=filters["project"] or None,
         task_type=filters["task_type"],
         tool=filters["tool"],
+        decision=filters["decision"],
+        check=filters["check"],
+        is_blind=bool(filters["blind"]),
     )
 
 
@@ -93,6 +103,12 @@ def _context(request: HttpRequest, chosen: str) -> dict[str, Any]:
         "query": _query(filters),
         "live_query": _query(filters, o=chosen),
         "projects": projects_for_user(user),
+        "is_blind": bool(filters["blind"]),
+        "blind_query": _query({**filters, "blind": "" if filters["blind"] else "1"}),
+        "decisions": DECISIONS,
+        "checks": sorted({name for item in items for name in item.row.failed_checks} | ({filters["check"]} - {""})),
+        "may_bulk": not filters["blind"] and any(can(user, project, "review") for project in {i.row.run.project for i in items}),
+        "reasons": VERDICT_REASONS,
         "task_types": sorted({item.row.task_type for item in items} | ({filters["task_type"]} - {""})),
         "tools": ("perceive", "measure", "execute"),
         "position": at + 1,
@@ -143,18 +159,57 @@ def review_judge(request: HttpRequest, observation_id: str) -> HttpResponse:
     user, filters = cast(User, request.user), _filters(request)
     items, _ = _queue(user, filters)
     after = _next_id(items, observation_id)
+    is_blind = bool(filters["blind"])
     record = services.verdict_give(
         user=user,
         observation_id=observation_id,
         value=request.POST.get("value", ""),
         reason=request.POST.get("reason", ""),
         note=request.POST.get("note", ""),
+        is_blind=is_blind,
     )
     response = render(request, "review/board.html", _context(request, after))
+    row = record.observation
+    machine = f" Blind; the machine had said: {MACHINE[row.decision]}{_p(row.p_correct)}." if is_blind else ""
     toast = {
-        "text": f"Recorded: {WORDS[record.value]}. The run is answered again.",
+        "text": f"Recorded: {WORDS[record.value]}.{machine} The run is answered again.",
         "undo_url": reverse("verdict_undo", args=[record.pk]),
     }
     response["HX-Trigger"] = json.dumps({"toast": toast})
     response["HX-Push-Url"] = f"{reverse('review_list')}?{_query(filters, o=after)}"
+    return response
+
+
+def _p(p_correct: float | None) -> str:
+    return "" if p_correct is None else f", p {min(0.99, max(0.01, p_correct)):.2f}"
+
+
+@login_required
+@require_POST
+def review_bulk(request: HttpRequest) -> HttpResponse:
+    """One verdict on all that are selected, after a confirmation on the page; one undo takes all of it back."""
+    user, filters = cast(User, request.user), _filters(request)
+    if filters["blind"]:
+        raise UserError(
+            "BAD_ARGUMENT",
+            "Blind verdicts are given one by one.",
+            "Each is a look at one observation.",
+            "Leave blind mode to judge several at once.",
+        )
+    done = services.verdicts_give(
+        user=user,
+        observation_ids=request.POST.getlist("observation"),
+        value=request.POST.get("value", ""),
+        reason=request.POST.get("reason", ""),
+    )
+    response = render(request, "review/board.html", _context(request, ""))
+    n = len(done.records)
+    text = f"Recorded: {WORDS[request.POST.get('value', '')]} for {n} observation{'' if n == 1 else 's'}."
+    if done.refused:
+        text += f" {len(done.refused)} left as they were: {done.refused[0]}"
+    toast: dict[str, str] = {"text": text}
+    if n:
+        toast["undo_url"] = f"{reverse('verdicts_undo')}?ids={','.join(str(r.pk) for r in done.records)}"
+    response["HX-Trigger"] = json.dumps({"toast": toast})
+    response["HX-Push-Url"] = f"{reverse('review_list')}?{_query(filters)}"
     return response

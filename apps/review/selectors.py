@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -42,9 +43,15 @@ def review_queue(
     project_id: Any | None = None,
     task_type: str = "",
     tool: str = "",
+    decision: str = "",
+    check: str = "",
+    is_blind: bool = False,
     limit: int = QUEUE_LIMIT,
 ) -> tuple[list[QueueItem], int]:
-    """(rows by falling value of information, how many there are in all). An unknown view reads as ``open``."""
+    """(rows by falling value of information, how many there are in all). An unknown view reads as ``open``.
+
+    Blind, the order is by chance (fixed for each observation): by value it would tell how sure the machine is.
+    """
     rows = ObservationRow.objects.filter(run__project__in=projects_for_user(user)).select_related(
         "run__project", "claim__reviewer"
     )
@@ -54,6 +61,10 @@ def review_queue(
         rows = rows.filter(task_type=task_type)
     if tool:
         rows = rows.filter(tool=tool)
+    if decision:
+        rows = rows.filter(decision=decision)
+    if check:
+        rows = rows.filter(failed_checks__contains=[check])
     undecided_by_machine = Q(decision__in=["reject", "request_evidence"])
     match view:
         case "rejected":
@@ -81,6 +92,8 @@ def review_queue(
             if row.verdict == "unsure"
             else "the answer waits for it"
             if blocks
+            else "the machine accepted it"
+            if row.decision == "accept"
             else "the machine did not accept it"
         )
         items.append(
@@ -91,7 +104,10 @@ def review_queue(
                 why,
             )
         )
-    items.sort(key=lambda i: (-i.value, i.row.recorded_at))
+    if is_blind:
+        items.sort(key=lambda i: sha256(i.row.pk.encode()).digest())
+    else:
+        items.sort(key=lambda i: (-i.value, i.row.recorded_at))
     return items, total
 
 

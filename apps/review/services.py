@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -192,6 +193,58 @@ def verdict_undo(*, user: User, verdict_id: Any, enqueue: bool = True) -> Verdic
         event_append(run_id=row.run_id, event=VerdictUndone(at=record.undone_at, verdict_id=str(record.id), author=author))
         run_revise(run_id=row.run_id, cause=f"undo {record.id}", enqueue=enqueue)
     return record
+
+
+BULK_MOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What became of a verdict on many observations: those recorded, and why the others were not."""
+
+    records: tuple[VerdictRecord, ...]
+    refused: tuple[str, ...]
+
+
+def verdicts_give(
+    *, user: User, observation_ids: Sequence[str], value: str, reason: str = "", enqueue: bool = True
+) -> BulkResult:
+    """One verdict on many observations, each recorded for itself: one that is refused does not keep the others back.
+
+    UserError BAD_ARGUMENT for none or more than BULK_MOST; FORBIDDEN where the role may not review in a project of theirs.
+    """
+    ids = list(dict.fromkeys(observation_ids))
+    if not 1 <= len(ids) <= BULK_MOST:
+        raise UserError(
+            "BAD_ARGUMENT",
+            "Nothing is selected." if not ids else "Too many are selected.",
+            f"{len(ids)} were chosen; 1 to {BULK_MOST} are judged at once.",
+            "Select some of the list.",
+        )
+    for row in ObservationRow.objects.filter(pk__in=ids).select_related("run__project"):
+        access_project_by_id(user, row.run.project_id, "review")
+    records: list[VerdictRecord] = []
+    refused: list[str] = []
+    for observation_id in ids:
+        try:
+            records.append(verdict_give(user=user, observation_id=observation_id, value=value, reason=reason, enqueue=enqueue))
+        except (UserError, NotFoundError) as error:
+            if isinstance(error, UserError) and error.code == "BAD_ARGUMENT":
+                raise
+            refused.append(str(error))
+    return BulkResult(tuple(records), tuple(refused))
+
+
+def verdicts_undo(*, user: User, verdict_ids: Sequence[str], enqueue: bool = True) -> BulkResult:
+    """Takes many verdicts back, the newest first, each for itself."""
+    records: list[VerdictRecord] = []
+    refused: list[str] = []
+    for verdict_id in reversed(list(dict.fromkeys(verdict_ids))[:BULK_MOST]):
+        try:
+            records.append(verdict_undo(user=user, verdict_id=verdict_id, enqueue=enqueue))
+        except (UserError, NotFoundError) as error:
+            refused.append(str(error))
+    return BulkResult(tuple(records), tuple(refused))
 
 
 def claim_take(*, user: User, observation_id: str) -> Claim:

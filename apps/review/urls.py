@@ -7,6 +7,8 @@ from apps.review import api, board, views
 urlpatterns = [
     path("review/", board.review_list, name="review_list"),
     path("review/board/", board.review_board, name="review_board"),
+    path("review/bulk/", board.review_bulk, name="review_bulk"),
+    path("verdicts/undo/", views.verdicts_undo, name="verdicts_undo"),
     path("review/<str:observation_id>/verdict/", board.review_judge, name="review_judge"),
     path("observations/<str:observation_id>/verdict/", views.verdict_give, name="verdict_give"),
     path("observations/<str:observation_id>/claim/", views.claim_take, name="claim_take"),

@@ -51,6 +51,19 @@ def verdict_undo(request: HttpRequest, verdict_id: str) -> HttpResponse:
 
 @login_required
 @require_POST
+def verdicts_undo(request: HttpRequest) -> HttpResponse:
+    """Takes back what one click on many observations gave: ``?ids=…,…``."""
+    done = services.verdicts_undo(user=person(request), verdict_ids=[i for i in request.GET.get("ids", "").split(",") if i])
+    text = f"Undone: {len(done.records)} verdict{'' if len(done.records) == 1 else 's'}."
+    if done.refused:
+        text += f" {len(done.refused)} stand: {done.refused[0]}"
+    if not request.headers.get("HX-Request"):
+        return redirect("review_list")
+    return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": {"text": text}, "rsure:changed": {}})})
+
+
+@login_required
+@require_POST
 def claim_take(request: HttpRequest, observation_id: str) -> HttpResponse:
     services.claim_take(user=person(request), observation_id=observation_id)
     return HttpResponse(status=204)

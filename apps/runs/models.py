@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.gis.db import models
+from django.contrib.postgres.fields import ArrayField
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
 from apps.core.ids import uuid7
@@ -87,6 +88,7 @@ class ObservationRow(models.Model):
     stage = models.CharField(max_length=20, blank=True)
     p_correct = models.FloatField(null=True, blank=True)
     decision_reason = models.CharField(max_length=500, blank=True)
+    failed_checks = ArrayField(models.CharField(max_length=80), default=list, blank=True, help_text="names of failed checks")
     verdict = models.CharField(max_length=10, blank=True, help_text="newest verdict that stands; '' while nobody has spoken")
     is_under_answer = models.BooleanField(default=False)
     audit_probability = models.FloatField(default=0.0, help_text="probability that an accepted one is drawn for audit")

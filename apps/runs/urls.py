@@ -16,6 +16,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/report/", views.run_report, name="run_report"),
     path("observations/<str:observation_id>/", views.observation_page, name="observation"),
     path("observations/<str:observation_id>/panel/", views.observation_panel, name="observation_panel"),
+    path("observations/<str:observation_id>/thumbnail.png", views.observation_thumbnail, name="observation_thumbnail"),
     path("api/v1/runs/", api.RunList.as_view(), name="api_runs"),
     path("api/v1/runs/<uuid:run_id>/", api.RunDetail.as_view(), name="api_run"),
     path("api/v1/runs/<uuid:run_id>/events/", api.RunEvents.as_view(), name="api_run_events"),

@@ -1,6 +1,7 @@
 // Entry of every page: htmx with morphing, theme, keys, toasts, live fragments and small widgets.
 import "../css/app.css";
 import htmx from "htmx.org";
+import { install as installBulk } from "./bulk";
 import { install as installKeys } from "./keys";
 import { install as installLive } from "./live";
 import { install as installMorph } from "./morph";
@@ -37,3 +38,4 @@ installWidgets();
 installLive();
 installSteps();
 installPalette();
+installBulk();

@@ -86,7 +86,7 @@ export function bindings(): Binding[] {
       label,
       key: map[name] ?? (element.dataset.key ?? "").toLowerCase(),
       run: () => {
-        if (element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement) element.focus();
+        if (isTyping(element)) element.focus();
         else element.click();
       },
     });

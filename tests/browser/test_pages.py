@@ -260,7 +260,7 @@ def test_pages_are_accessible_and_fit_at_every_width(
     mine = project_create(user=mara, name="Mine")
     project = queue[0].run.project_id
     addresses = [
-        "/", f"/projects/{project}/", f"/projects/{mine.pk}/", "/review/", f"/review/?o={queue[0].pk}", "/priors/", "/status/",
+        "/", f"/projects/{project}/", f"/projects/{mine.pk}/", "/review/", f"/review/?o={queue[0].pk}", "/review/?blind=1", "/priors/", "/status/",
         "/account/", "/projects/new/", f"/projects/{mine.pk}/members/", f"/projects/{mine.pk}/settings/", "/runs/",
     ]  # fmt: skip
     problems = []
@@ -274,3 +274,62 @@ def test_pages_are_accessible_and_fit_at_every_width(
                 problems.append(f"{width} {address} scrolls sideways")
     assert problems == []
     assert errors == []
+
+
+def test_many_are_judged_at_once_and_taken_back(
+    page: Page, mara: User, queue: list[ObservationRow], sign_in: Callable[[Any], None]
+) -> None:
+    sign_in(mara)
+    page.goto("/review/")
+    rows = page.locator(".qq .q")
+    expect(rows).to_have_count(len(queue))
+    bar = page.get_by_role("group", name="Judge what is selected")
+    expect(bar.get_by_role("button", name="Right…")).to_be_disabled()
+    # the current one by its key, the next by hand
+    page.keyboard.press("Shift+X")
+    expect(bar).to_contain_text("1 selected")
+    page.locator(".qc").nth(1).check()
+    expect(bar).to_contain_text("2 selected")
+    bar.get_by_role("button", name="Right…").click()
+    dialog = page.get_by_role("dialog", name="Call 2 observations right?")
+    dialog.get_by_role("button", name="Not now").click()
+    expect(rows).to_have_count(len(queue))
+    bar.get_by_role("button", name="Wrong…").click()
+    expect(page.get_by_role("dialog", name="What is wrong with these 2?")).to_be_visible()
+    page.keyboard.press("2")
+    expect(page.get_by_role("status").filter(has_text="Recorded: Wrong for 2 observations.")).to_be_visible()
+    expect(rows).to_have_count(len(queue) - 2)
+    expect(bar).to_contain_text("0 selected")
+    page.keyboard.press("Control+z")
+    expect(page.get_by_role("status").filter(has_text="Undone: 2 verdicts.")).to_be_visible()
+    expect(rows).to_have_count(len(queue))
+    # the pictures are there
+    for picture in page.locator(".q img.thumb").all():
+        picture.scroll_into_view_if_needed()
+        expect(picture).to_have_js_property("complete", True)
+        assert picture.evaluate("image => image.naturalWidth") > 50
+
+
+def test_a_blind_verdict_by_keyboard(page: Page, mara: User, queue: list[ObservationRow], sign_in: Callable[[Any], None]) -> None:
+    from apps.review.models import VerdictRecord
+
+    sign_in(mara)
+    page.goto("/review/")
+    expect(page.locator(".dec").first).to_be_visible()
+    page.keyboard.press("h")
+    expect(page.get_by_text("The order is by chance.")).to_be_visible()
+    expect(page.locator(".dec")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Prior", exact=True)).to_have_count(0)
+    page.keyboard.press("j")
+    page.keyboard.press("n")
+    note = page.get_by_role("dialog", name="Verdict with a note")
+    expect(note.get_by_label("Note")).to_be_focused()
+    page.keyboard.type("looks right to me")
+    note.get_by_role("button", name="Right").click()
+    toast = page.get_by_role("status").filter(has_text="Blind; the machine had said: Accepted")
+    expect(toast).to_be_visible()
+    expect(page.locator(".dec")).to_have_count(0)
+    record = VerdictRecord.objects.get()
+    assert (record.value, record.note, record.is_blind) == ("accept", "looks right to me", True)
+    page.keyboard.press("h")
+    expect(page.locator(".dec").first).to_be_visible()

@@ -47,13 +47,13 @@ def test_many_fragments_fold_once_and_a_new_event_is_added_alone(run: Run) -> No
 def test_what_is_rolled_back_was_never_there(run: Run) -> None:
     run_state_shown(run)
 
-    class Backwards(Exception):
+    class RolledBackError(Exception):
         pass
 
-    with pytest.raises(Backwards), transaction.atomic():
+    with pytest.raises(RolledBackError), transaction.atomic():
         progress(run, 5)
         assert run_state_shown(run).progress[9].done == 5
-        raise Backwards
+        raise RolledBackError
     run.refresh_from_db()
     progress(run, 7)
     assert run_state_shown(run).progress[9].done == 7

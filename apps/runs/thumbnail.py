@@ -1,0 +1,129 @@
+"""A small picture of an observation for lists: its scene, and on it the mask, boxes or raster that it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from shapely.geometry import shape
+
+from apps.artifacts.blobs import blob_path
+from apps.core.errors import NotFoundError, UserError
+from apps.core.evidence.fold import ObservationState, RunState
+from apps.core.evidence.observation import LayerRef
+from apps.core.geo.grid import transformer
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import LayerStore
+from apps.imagery import tiles
+from apps.imagery.facts import RasterStatistics
+from apps.imagery.models import Scene
+
+SIZE = 112
+# Outlines beyond these are no picture any more at this size.
+MOST_OUTLINES = 400
+# As the tokens have them (frontend/css/tokens.css): halo and core of outlines.
+HALO, CORE, MANY = (11, 15, 20, 217), (255, 255, 255, 255), (34, 211, 238, 255)
+# More outlines than these would be nothing but halo.
+FEW_OUTLINES = 30
+
+
+def _shown_layers(state: RunState, held: ObservationState) -> list[LayerRef]:
+    """The layers that the observation speaks of: its own, else those of what it was made from; no candidates."""
+    parents = [state.observations[p] for p in held.observation.parents if p in state.observations]
+    for one in (held, *parents):
+        layers = [ref for ref in one.observation.result.layers if ref.label not in ("candidates", "reference")]
+        if layers:
+            return layers
+    return []
+
+
+def _scene_of(state: RunState, held: ObservationState, layers: Iterable[LayerRef]) -> SceneInfo | None:
+    scenes = {s.scene_id: s for s in (state.question.scenes if state.question else ())}
+    wanted = [ref.source_scene_id for ref in layers] + [i.scene_id for i in held.observation.inputs]
+    return next((scenes[i] for i in wanted if i in scenes), next(iter(scenes.values()), None))
+
+
+def observation_thumbnail(state: RunState, held: ObservationState, store: LayerStore, *, size: int = SIZE) -> NDArray[np.uint8]:
+    """RGBA, (height, width, 4), the longer side at most ``size``.
+
+    A raster layer is drawn only where it lies on the scene's own grid: at this size nobody would see that it was moved.
+    NotFoundError where the scene or its file is gone.
+    """
+    layers = _shown_layers(state, held)
+    info = _scene_of(state, held, layers)
+    scene = Scene.objects.filter(pk=info.scene_id).first() if info else None
+    if info is None or scene is None or not scene.is_ready or not scene.cog_id:
+        raise NotFoundError("scene")
+    statistics = RasterStatistics.model_validate(scene.statistics)
+    try:
+        ground = tiles.scene_preview(info, blob_path(scene.cog_id), statistics, tiles.default_view(info), size)
+    except (KeyError, FileNotFoundError):
+        raise NotFoundError("scene") from None
+    picture = Image.fromarray(np.ascontiguousarray(ground), "RGBA")
+    raster = next((r for kind in ("mask", "classes", "raster") for r in layers if r.kind == kind), None)
+    if raster is not None and raster.grid is not None and _same_grid(raster, info):
+        over = _layer_picture(raster, picture.size)
+        if over is not None:
+            picture.alpha_composite(over)
+    for ref in layers:
+        if ref.kind in ("boxes", "polygons", "points"):
+            _outlines(picture, ref, info, store)
+    return np.asarray(picture)
+
+
+def _same_grid(ref: LayerRef, info: SceneInfo) -> bool:
+    grid = ref.grid
+    return grid is not None and (grid.width, grid.height) == (info.grid.width, info.grid.height) and grid.crs == info.grid.crs
+
+
+def _layer_picture(ref: LayerRef, size: tuple[int, int]) -> Image.Image | None:
+    assert ref.grid is not None
+    try:
+        tile = tiles.layer_image_rgba(blob_path(ref.artifact), 0, 0, 0)
+    except (KeyError, FileNotFoundError, UserError):
+        return None
+    if tile is None:
+        return None
+    part = 2 ** tiles.image_zoom(ref.grid.width, ref.grid.height)
+    width, height = -(-ref.grid.width // part), -(-ref.grid.height // part)
+    return Image.fromarray(np.ascontiguousarray(tile[:height, :width]), "RGBA").resize(size, Image.Resampling.NEAREST)
+
+
+def _outlines(picture: Image.Image, ref: LayerRef, info: SceneInfo, store: LayerStore) -> None:
+    """Draws the features double-stroked, best score first."""
+    try:
+        features: list[dict[str, Any]] = store.read_features(ref)
+    except (KeyError, FileNotFoundError, UserError):
+        return
+    features = sorted(features, key=lambda f: -float(f.get("properties", {}).get("score") or 0))[:MOST_OUTLINES]
+    scale = picture.width / info.grid.width
+    a, b, c, d, e, f = info.grid.transform
+    det = a * e - b * d
+    to_scene = None if ref.crs == "image" or info.grid.crs is None else transformer(ref.crs, info.grid.crs)
+    if ref.crs != "image" and (to_scene is None or det == 0):
+        return
+
+    def place(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        if to_scene is None:
+            return points * scale
+        x, y = to_scene.transform(points[:, 0], points[:, 1])
+        x, y = np.asarray(x) - c, np.asarray(y) - f
+        return np.column_stack([(e * x - b * y) / det, (a * y - d * x) / det]) * scale
+
+    draw = ImageDraw.Draw(picture)
+    rings = []
+    for feature in features:
+        geometry = shapely.transform(shape(feature["geometry"]), place)
+        for part in getattr(geometry, "geoms", [geometry]):
+            if part.geom_type == "Polygon":
+                rings.append([(float(x), float(y)) for x, y in part.exterior.coords])
+            elif part.geom_type == "Point":
+                rings.append([(part.x - 2, part.y), (part.x, part.y - 2), (part.x + 2, part.y), (part.x, part.y + 2)])
+    for width, color in ((3, HALO), (1, CORE)) if len(rings) <= FEW_OUTLINES else ((1, MANY),):
+        for ring in rings:
+            if len(ring) > 1:
+                draw.line([*ring, ring[0]], fill=color, width=width)
