@@ -1,5 +1,5 @@
 """perceive, mode ``evidence``: statistics of each band and what can be told of the image's quality, without a judgement of the
-scene: valid share, saturation, blur, noise, stripes, haze of dark pixels, and whether bands look swapped or constant."""
+scene: valid share, saturation, blur, noise, stripes, clouds and their shadows, and whether bands are constant."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from pydantic import JsonValue
 from scipy import ndimage
 
 from apps.core.errors import ModelError
-from apps.core.evidence.observation import Configuration, Evidence, Result
+from apps.core.evidence.observation import Configuration, Evidence, LayerRef, Result
 from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
+from apps.tools.perceive.clouds import MASK_PX, clouds_of, on_scene, shares
 from apps.tools.perceive.modes import only_scene
 from apps.tools.perceive.sampling import view_of
 from apps.tools.region import RegionMask
 
 # Read at once: a band's quality does not need every pixel of a large scene, and the step is told.
 SAMPLES = 4_000_000
+# shadow first: a cloud over a shadow is a cloud
+CLOUD_CLASSES = {2: "shadow", 1: "cloud"}
 # Immerkær's mask: its response to an image of noise of standard deviation σ is 6σ.
 _NOISE_KERNEL = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], dtype=np.float64)
 
@@ -54,6 +57,22 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         raise ModelError(f"No valid pixel of {scene.name} is left.", code="TOOL_FAILED", needs={"valid_px": True})
     if len(scene.bands) > 64:
         ctx.log("warning", f"{len(scene.bands)} bands; the first 64 were looked at.")
+    clouds, why_none = clouds_of(ctx, scene, reader, str(arguments.options.get("clouds", "auto")))
+    told: dict[str, JsonValue] = {"method": None, "why": why_none}
+    layers: list[LayerRef] = []
+    if clouds is not None:
+        figures = shares(clouds, scene, RegionMask.of(region, region_crs, scene.grid, scene.name))
+        told = {"method": clouds.method, "step": clouds.step, **figures, **clouds.evidence}
+        for name in clouds.masks:
+            share = figures[f"{name}_share"]
+            if share is not None and share > 0.01:
+                flags.append(f"{name} covers {share:.1%} of the valid pixels (by {clouds.method})")
+        if scene.grid.width * scene.grid.height <= MASK_PX:
+            classes = np.zeros(clouds.valid.shape, dtype=np.uint8)
+            for value, name in CLOUD_CLASSES.items():
+                classes[clouds.masks.get(name, classes > 255)] = value
+            layers = [ctx.layers.put_classes(on_scene(classes, scene), on_scene(clouds.valid, scene), scene.grid,
+                                             {0: "clear", **CLOUD_CLASSES}, label="clouds", scene_id=scene.scene_id)]
     if scene.effective_gsd_m is None:
         flags.append("the GSD is unknown")
     if scene.acquired_at is None:
@@ -65,17 +84,19 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None}
     return ToolOutcome(
         configuration=Configuration(coarse="evidence", fine="evidence/statistics"), inputs=(input_ref(scene),),
-        arguments_passed=passed,
-        result=Result(kind="table", value=n_valid / max(1, n_all), unit="1", quantity="valid share", items=tuple(items)),
+        arguments_passed=passed, packages=clouds.packages if clouds is not None else {},
+        result=Result(kind="table", value=n_valid / max(1, n_all), unit="1", quantity="valid share", items=tuple(items),
+                      layers=tuple(layers)),
         evidence=Evidence(
             source={"method": {"kind": "statistics", "noise": "Immerkær 1996, CVIU 64",
                                "blur": "variance of the Laplacian over the variance of the image",
                                "stripes": "line-mean jumps over noise"}, "thresholds": {},
                     "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m, "step": step},
             intermediate={"features": len(items), "candidates": len(scene.bands), "kept": len(items), "valid_px": n_valid,
-                          "n_px": n_all, "flags": cast(JsonValue, flags), "scores": None},
+                          "n_px": n_all, "flags": cast(JsonValue, flags), "scores": None, "clouds": told},
             validity={"layer_status": "complete", "class_complete": len(items) == len(scene.bands), "geometry_valid": True,
-                      "quality_mask": None, "valid_share": n_valid / max(1, n_all)}))
+                      "quality_mask": [f"{n} by {clouds.method}" for n in clouds.masks] if clouds is not None else None,
+                      "valid_share": n_valid / max(1, n_all)}))
 
 
 def band_quality(data: NDArray[np.float64], valid: NDArray[np.bool_], dtype: str, scale: float,

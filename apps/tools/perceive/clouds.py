@@ -1,0 +1,201 @@
+"""Clouds and their shadows in one scene: by its own quality band, by the network of ukis-csmask, or by spectral tests.
+
+The quality band goes first, since its makers saw all bands. The network is optional (requirements-ml) and brings its weights with
+its package. The tests are the potential clouds of Fmask: they miss thin clouds and tell no shadows. What each reaches on a real
+scene stands in docs/coverage.md.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from apps.core.digests import digest_file
+from apps.core.errors import ModelError
+from apps.core.geo.bands import Band
+from apps.core.geo.scene import SceneInfo
+from apps.core.ports import RasterReader
+from apps.tools.contract import Node, ToolContext
+from apps.tools.execute.graph import check_graph
+from apps.tools.execute.operators_catalog import level_of_name
+from apps.tools.execute.quality import DEFAULT_FLAGS, quality_band
+from apps.tools.execute.streaming import Engine, LayerPixels
+from apps.tools.perceive.sampling import view_of
+from apps.tools.region import RegionMask
+
+METHODS = ("auto", "qa", "csmask", "tests", "none")
+# The network was trained on pixels of about this size.
+NETWORK_GSD_M = 30.0
+# Pixels that a method looks at; a larger scene is thinned, and masks are kept whole up to MASK_PX.
+LOOK_PX = 4_000_000
+MASK_PX = 25_000_000
+_SIX = ("blue", "green", "red", "nir", "swir1", "swir2")
+_NAMES = {"swir1": "swir16", "swir2": "swir22"}
+
+
+@dataclass(slots=True)
+class Clouds:
+    """``masks`` by name (cloud, shadow) with ``valid``, (rows, columns) of the look, one of whose pixels stands for ``step`` of
+    the scene's along an axis; ``method`` and ``evidence`` say how they were found."""
+
+    method: str
+    masks: dict[str, NDArray[np.bool_]]
+    valid: NDArray[np.bool_]
+    step: float
+    evidence: dict[str, JsonValue] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    bands: tuple[int, ...] = ()
+
+
+def clouds_of(ctx: ToolContext, scene: SceneInfo, reader: RasterReader, wanted: str) -> tuple[Clouds | None, str]:
+    """(clouds, why there are none). ModelError where a method that was asked for by name cannot be served."""
+    if wanted not in METHODS:
+        raise ModelError(f"Clouds are looked for by {', '.join(METHODS)}; {wanted[:40]!r} is none of them.", code="BAD_ARGUMENT")
+    if wanted == "none":
+        return None, "not asked for"
+    reasons = []
+    for name, find in (("qa", _by_quality_band), ("csmask", _by_network), ("tests", _by_tests)):
+        if wanted in ("auto", name):
+            found, why = find(ctx, scene, reader)
+            if found is not None:
+                return found, ""
+            reasons.append(why)
+    why = "; ".join(reasons)
+    if wanted != "auto":
+        raise ModelError(f"Clouds of {scene.name} cannot be looked for by {wanted}: {why}.", code="NEEDS_BANDS",
+                         needs={"roles": list(_SIX), "scene": scene.scene_id})
+    return None, why
+
+
+# --- the scene's own quality band ------------------------------------------------------------------------------------------
+def _by_quality_band(ctx: ToolContext, scene: SceneInfo, reader: RasterReader) -> tuple[Clouds | None, str]:
+    band = quality_band(scene)
+    if band is None:
+        return None, "no quality band whose scheme is known"
+    from apps.tools.contract import ExecuteArguments
+
+    flags = DEFAULT_FLAGS[band.scheme]
+    groups = {"cloud": tuple(f for f in flags if f not in ("shadow", "snow")), "shadow": tuple(f for f in flags if f == "shadow")}
+    nodes = [Node(id="scene", op="asset.scene", params={"scene": scene.scene_id})]
+    nodes += [Node(id=n, op="raster.product.qa_mask", inputs=("scene",),
+                   params={"scheme": band.scheme, "flags": list(f), "band": band.index}) for n, f in groups.items() if f]
+    program = check_graph(ExecuteArguments(nodes=tuple(nodes), output="cloud"), ctx)
+    engine = Engine(program, reader=ctx.reader, progress=ctx.progress, is_cancelled=ctx.is_cancelled,
+                    region=lambda grid: RegionMask.of(None, "image", grid))
+    kept = {n: LayerPixels(scene.grid, limit_px=MASK_PX, is_mask=True) for n, f in groups.items() if f}
+    engine.run([((n,), k) for n, k in kept.items()], "Reading the quality band")
+    if engine.failed:
+        raise ModelError(f"The quality band could not be read: {next(iter(engine.failed.values()))}")
+    first = next(iter(kept.values()))
+    return Clouds("qa", {n: np.asarray(k.data & k.valid) for n, k in kept.items()}, first.valid, float(first.step),
+                  {"scheme": band.scheme, "flags": {n: list(f) for n, f in groups.items() if f}}, bands=(band.index,)), ""
+
+
+# --- the network -----------------------------------------------------------------------------------------------------------
+def _optical(scene: SceneInfo, roles: tuple[str, ...]) -> dict[str, Band] | None:
+    """The one band of each role, all in reflectance; None where one is missing."""
+    found = {r: b[0] for r in roles if len(b := scene.bands_with_role(r)) == 1}
+    if "nir" in roles and "nir" not in found and len(b := scene.bands_with_role("nir08")) == 1:
+        found["nir"] = b[0]
+    return found if len(found) == len(roles) and all(b.unit == "reflectance" for b in found.values()) else None
+
+
+@lru_cache(maxsize=8)
+def _digest(path: Path) -> str:
+    return digest_file(path)
+
+
+def _by_network(ctx: ToolContext, scene: SceneInfo, reader: RasterReader) -> tuple[Clouds | None, str]:
+    bands = _optical(scene, _SIX) or _optical(scene, _SIX[:4])
+    if bands is None:
+        return None, "no reflectance of blue, green, red and near infrared"
+    try:
+        from ukis_csmask.mask import CSmask
+    except ImportError:
+        return None, "ukis-csmask is not installed (./rsure setup --ml)"
+    gsd = scene.effective_gsd_m
+    n_px = scene.grid.width * scene.grid.height
+    limit = min(LOOK_PX, n_px if gsd is None or gsd >= NETWORK_GSD_M else max(65_536, int(n_px * (gsd / NETWORK_GSD_M) ** 2)))
+    index = [b.index for b in bands.values()]
+    view = view_of(reader, index, limit * len(index))
+    if not view.valid.any():
+        return None, "no valid pixel"
+    level = "l2a" if level_of_name(scene.name) in ("L2A", "L2SP", "L2SR") else "l1c"
+    image = np.moveaxis(np.where(view.valid, view.data, 0.0), 0, 2).astype(np.float32)
+    ctx.progress(0, 1, "Looking for clouds")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # small images are told below
+        found = CSmask(image, [_NAMES.get(r, r) for r in bands], product_level=level, invalid_buffer=0,
+                       providers=["CPUExecutionProvider"], intra_op_num_threads=2)
+    classes = found.csm[..., 0]
+    evidence: dict[str, JsonValue] = {
+        "weights": {"name": Path(found.model_file).name, "digest": _digest(Path(found.model_file)), "licence": "Apache-2.0",
+                    "version": str(found.model_version)},
+        "product_level": level, "roles": list(bands), "gsd_m": gsd * view.step if gsd else None,
+        "is_small": min(classes.shape) < 256, "reference": "Wieland et al. 2019, RSE 230"}
+    from importlib.metadata import version
+
+    return Clouds("csmask", {"cloud": (classes == 1) & view.valid, "shadow": (classes == 2) & view.valid}, view.valid, view.step,
+                  evidence, {n: version(n) for n in ("ukis-csmask", "onnxruntime")}, tuple(index)), ""
+
+
+# --- spectral tests --------------------------------------------------------------------------------------------------------
+def potential_clouds(planes: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Potential cloud pixels of six reflectances, without the thermal test (Zhu and Woodcock 2012, RSE 118, equations 1 to 5)."""
+    blue, green, red, nir, swir1, swir2 = (planes[r] for r in _SIX)
+    mean = (blue + green + red) / 3
+    with np.errstate(all="ignore"):
+        whiteness = (np.abs(blue - mean) + np.abs(green - mean) + np.abs(red - mean)) / mean
+        ndvi, ndsi = (nir - red) / (nir + red), (green - swir1) / (green + swir1)
+        rock = nir / swir1
+        found = (swir2 > 0.03) & (ndsi < 0.8) & (ndvi < 0.8) & (whiteness < 0.7) & (blue - 0.5 * red - 0.08 > 0) & (rock > 0.75)
+    return np.asarray(found)
+
+
+def _by_tests(ctx: ToolContext, scene: SceneInfo, reader: RasterReader) -> tuple[Clouds | None, str]:
+    bands = _optical(scene, _SIX)
+    if bands is None:
+        return None, "the spectral tests need six reflectances from blue to shortwave infrared"
+    index = [b.index for b in bands.values()]
+    view = view_of(reader, index, LOOK_PX * len(index))
+    found = potential_clouds(dict(zip(bands, view.data, strict=True))) & view.valid
+    return Clouds("tests", {"cloud": found}, view.valid, view.step, {
+        "tests": "swir2 > 0.03, NDSI < 0.8, NDVI < 0.8, whiteness < 0.7, blue - 0.5 red > 0.08, nir / swir1 > 0.75",
+        "reference": "Zhu and Woodcock 2012, RSE 118", "limits": "misses thin clouds; tells no shadows"}, bands=tuple(index)), ""
+
+
+def on_scene(mask: NDArray[Any], scene: SceneInfo) -> NDArray[Any]:
+    """A mask or class map of the look on the scene's own pixels, each taking the look's pixel that its centre lies in."""
+    h, w = scene.grid.shape
+    if mask.shape == (h, w):
+        return mask
+    rows = ((np.arange(h) + 0.5) * mask.shape[0] / h).astype(np.int64)
+    cols = ((np.arange(w) + 0.5) * mask.shape[1] / w).astype(np.int64)
+    return np.asarray(mask[np.ix_(np.minimum(rows, mask.shape[0] - 1), np.minimum(cols, mask.shape[1] - 1))])
+
+
+def shares(found: Clouds, scene: SceneInfo, inside: RegionMask) -> dict[str, Any]:
+    """Shares of the valid pixels of the look (inside the region), by mask."""
+    valid = found.valid
+    if inside.polygon is not None:
+        h, w = valid.shape
+        rows = ((np.arange(h) + 0.5) * scene.grid.height / h).astype(np.int64)
+        cols = ((np.arange(w) + 0.5) * scene.grid.width / w).astype(np.int64)
+        here = np.zeros(valid.shape, dtype=bool)
+        for k, r in enumerate(rows):
+            here[k] = inside.mask((0, int(r), scene.grid.width, 1))[0, cols]
+        valid = valid & here
+    n = int(np.count_nonzero(valid))
+    out: dict[str, Any] = {"n_valid": n}
+    for name, mask in found.masks.items():
+        out[f"{name}_px"] = int(np.count_nonzero(mask & valid))
+        out[f"{name}_share"] = out[f"{name}_px"] / n if n else None
+    return out
