@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
@@ -46,6 +47,32 @@ def test_lines_are_read_in_order_with_boxes_and_scores() -> None:
 def test_turned_text_is_read(turns: int) -> None:
     o = read(np.rot90(page((40, 60, "RUNWAY 27")), turns, axes=(1, 2)).copy())
     assert "RUNWAY 27" in o.result.value
+
+
+def turned(text: str, degrees: float, size: int = 640) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """(picture (3, size, size) of the text turned counter-clockwise about its middle, corners of the drawn line)."""
+    image = Image.new("RGB", (size, size), "white")
+    font = ImageFont.load_default(40)
+    draw = ImageDraw.Draw(image)
+    box = draw.textbbox((size / 2, size / 2), text, font=font, anchor="mm")
+    draw.text((size / 2, size / 2), text, fill="black", font=font, anchor="mm")
+    picture = image.rotate(degrees, resample=Image.Resampling.BICUBIC, fillcolor="white")
+    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    corners = np.array([[box[0], box[1]], [box[2], box[1]], [box[2], box[3]], [box[0], box[3]]]) - size / 2
+    # y runs down: counter-clockwise turns (x, y) into (c x + s y, c y - s x)
+    return np.moveaxis(np.asarray(picture), 2, 0).copy(), corners @ np.array([[c, -s], [s, c]]) + size / 2
+
+
+@pytest.mark.parametrize("degrees", [30.0, -30.0, 45.0, 90.0, 180.0, -60.0])
+def test_text_at_any_angle_is_read_where_it_stands(degrees: float) -> None:
+    picture, corners = turned("DEPOT 4711", degrees)
+    o = read(picture)
+    assert o.result.value.replace(" ", "") == "DEPOT4711", o.result.value
+    (item,) = o.result.items
+    found, truth = shapely.Polygon(item["box"]).convex_hull, shapely.Polygon(corners)
+    overlap = found.intersection(truth).area
+    # the reader's outline has a margin about the letters
+    assert item["score"] > 0.8 and overlap > 0.9 * truth.area and found.area < 2.5 * truth.area
 
 
 def test_a_line_across_tiles_is_told_once_and_a_region_bounds_it() -> None:
