@@ -364,7 +364,12 @@ def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
     second = f"; next is {rest[0][0]} with {shown(rest[0][1])}" if rest else ""
     missing = len(o.result.items) - len(known)
     left = f"; {missing} hold no valid pixel" if missing else ""
-    text = f"{o.result.value} has the {recipe.options.get('phrase', 'extreme value')}, {shown(at)}, of {len(known)} polygons"
+    mine = next(i for i in o.result.items if i.get("zone") == o.result.value)
+    held = mine.get("on_raster")
+    on_image = float(held) if isinstance(held, int | float) else 1.0
+    part = "" if on_image >= 0.995 else f" (in the {number_text(100 * on_image, '%')} of it that lie on the image)"
+    phrase = recipe.options.get("phrase", "extreme value")
+    text = f"{o.result.value} has the {phrase}, {shown(at)}{part}, of {len(known)} polygons"
     return _Finding(f"{text}{second}{left}", o.result.value)
 
 
@@ -574,7 +579,7 @@ def _support_note(o: Observation) -> str:
     if o.result.kind == "ratio" and isinstance(numerator, int) and isinstance(denominator, int):
         return f" ({numerator:,} of {denominator:,} valid pixels)"
     n = middle.get("valid_px")
-    if o.result.kind in ("statistic", "area") and isinstance(n, int) and not isinstance(n, bool):
+    if o.result.kind in ("statistic", "area", "table") and isinstance(n, int) and not isinstance(n, bool):
         return f" ({n:,} valid pixels)"
     return ""
 

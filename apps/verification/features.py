@@ -33,6 +33,9 @@ SUPPORT: dict[str, float] = {
     "consistency.mask_matches_source": 1.0,
     "consistency.raster_matches_source": 0.9,
     "consistency.series_matches_source": 0.95,
+    "consistency.zonal_matches_source": 1.0,
+    "consistency.vector_recomputes": 0.9,
+    "consistency.relation_recomputes": 0.9,
     "consistency.area_recomputes": 0.6,
     "consistency.statistic_recomputes": 0.6,
     "consistency.share_recomputes": 0.6,
@@ -55,6 +58,7 @@ MEASURE_CHECKS = frozenset(
         "consistency.count_equals_kept",
         "consistency.pieces_recount",
         "consistency.boolean_recomputes",
+        "consistency.relation_recomputes",
     }
 )
 
@@ -66,8 +70,11 @@ PIXEL_CHECKS = frozenset(
         "consistency.mask_matches_source",
         "consistency.raster_matches_source",
         "consistency.series_matches_source",
+        "consistency.zonal_matches_source",
     }
 )
+# What is given on the map has no pixels: these read all of it.
+THINGS_CHECKS = frozenset({"consistency.vector_recomputes", "consistency.relation_recomputes"})
 LAYER_CHECKS = frozenset(
     {
         "consistency.area_recomputes",
@@ -79,6 +86,7 @@ LAYER_CHECKS = frozenset(
         "consistency.pieces_recount",
         "consistency.boolean_recomputes",
         "consistency.distance_recomputes",
+        "consistency.relation_recomputes",
     }
 )
 
@@ -132,7 +140,8 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
     if obs.tool == "measure" and case.parents and good & MEASURE_CHECKS:
         worth.append(MEASURE_SUPPORT)
     out["support"] = max(worth, default=0.0)
-    out["sight"] = 1.0 if good & PIXEL_CHECKS else 0.5 if good & LAYER_CHECKS else 0.0
+    is_of_things = obs.tool == "measure" and not obs.parents and bool(good & THINGS_CHECKS)
+    out["sight"] = 1.0 if is_of_things or good & PIXEL_CHECKS else 0.5 if good & LAYER_CHECKS else 0.0
     asked = [c for c in checks if c.check in QUESTION_CHECKS and c.outcome in ("passed", "failed", "inconclusive")]
     if asked:
         out["question_agreement"] = sum(c.outcome == "passed" for c in asked) / len(asked)

@@ -62,7 +62,7 @@ def put_signs(text: str, question: Question) -> Found:
     """The small-lettered question with a sign in place of each file, feature and coordinate that it names."""
     out = Found(text)
     _coordinates(out)
-    _files(out, question.vectors)
+    _files(out, question.vectors, question)
     _features(out, question.vectors, question.text)
     if not out.reason:
         _held(out, question.vectors)
@@ -139,7 +139,7 @@ def _noun_of(vector: VectorInfo) -> str:
     return rf"(?:{re.escape(one)}|{many}|{re.escape(words[-1])})"
 
 
-def _files(out: Found, vectors: Iterable[VectorInfo]) -> None:
+def _files(out: Found, vectors: Iterable[VectorInfo], question: Question) -> None:
     names: dict[str, list[VectorInfo]] = {}
     for v in vectors:
         names.setdefault(v.name.lower(), []).append(v)
@@ -168,6 +168,26 @@ def _files(out: Found, vectors: Iterable[VectorInfo]) -> None:
                 r"(?:(?:in|of|from|on|inside|within|given (?:in|by)) )?)?"
             )
             _replace(out, rf"(?<!\w){of}{file}", key)
+            _objects_of(out, v, key, question)
+
+
+def _objects_of(out: Found, vector: VectorInfo, key: str, question: Question) -> None:
+    """'the buildings in labels.geojson' are its features; where the file holds polygons and there is an image, they could also be
+    buildings that are found in the image inside of them: then it is asked."""
+    sign = out.sign(key)
+    words = sorted((w for o in lexicon().objects.values() for w in o.words), key=len, reverse=True)
+    noun = "|".join(re.escape(w) for w in words)
+    pattern = rf"(?<!\w)(?:the|all|any|these)(?: of the)? (?P<noun>{noun}) (?:in|of|from) +{sign}"
+    m = re.search(pattern, out.text)
+    if m is None:
+        return
+    if vector.noun != "polygons" or not question.scenes:
+        out.text = re.sub(pattern, f" {sign} ", out.text)
+        return
+    out.reason = (
+        f"Do you mean the polygons of {vector.name} themselves, or {m['noun']} that are found in the image inside of them? Write "
+        f"“the polygons in {vector.name}”, or “{m['noun']} inside {vector.name}”."
+    )
 
 
 def _held(out: Found, vectors: Iterable[VectorInfo]) -> None:

@@ -30,8 +30,9 @@ class Thing:
     def title(self) -> str:
         """How it is written in a sentence."""
         if self.vector is not None:
-            one = {"polygons": "polygon", "lines": "line", "points": "point", "features": "feature"}[self.vector.noun]
-            return self.name or f"the {self.vector.n:,} {self.vector.noun if self.vector.n > 1 else one} of {self.vector.name}"
+            if self.name or self.vector.n == 1:
+                return self.name or self.vector.name
+            return f"the {self.vector.n:,} {self.vector.noun} of {self.vector.name}"
         if self.lonlat is not None:
             lon, lat = self.lonlat
             return f"{abs(lat):g}° {'N' if lat >= 0 else 'S'}, {abs(lon):g}° {'E' if lon >= 0 else 'W'}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from shapely import STRtree
 from shapely.geometry import shape
+from shapely.geometry.base import BaseGeometry
 
 from apps.core.evidence.observation import LayerRef, Observation
 from apps.core.geo.grid import Grid, geod_of, transformer
@@ -35,6 +36,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
 from apps.verification.checks.geometry import grid_offset
 from apps.verification.checks.radiometry import statistic_of
+from apps.verification.ground import CannotPlaceError, on_plane, place, source_of, standing_in
 from apps.verification.look import (
     OPS,
     CannotLookError,
@@ -522,6 +524,8 @@ def valid_count_recomputes(case: Case) -> Finding:
     ]
     if told is None or len(rasters) != 1 or not case.is_small(rasters[0]) or case.observation.tool == "measure":
         return not_applicable("no single raster layer with a valid count")
+    if case.nodes.get(case.output, {}).get("op") == "raster.summarize.zonal":
+        return not_applicable("the count is that of the zones' pixels, which are looked at in the source")
     ref = rasters[0]
     try:
         valid = case.raster(ref).valid[0] if ref.kind == "raster" else case.mask(ref)[1]
@@ -951,6 +955,145 @@ def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> 
 
 
 @check(
+    "zonal_matches_source",
+    catches=("another scene's result", "leaked or shifted mask", "scale or offset twice or never", "degrees as metres"),
+    limits=("full_look_px",),
+    reads=("/result/value", "/result/items", "/inputs"),
+)
+def zonal_matches_source(case: Case) -> Finding:
+    """Figures of zones recomputed from the source's pixels and the zones' own outlines (of many, twelve spread over them and
+    the one that was picked); a zone that was picked has the extreme."""
+    node = case.nodes.get(case.output)
+    if node is None or node["op"] != "raster.summarize.zonal" or len(node["inputs"]) != 2:
+        return not_applicable("no figures of zones")
+    source, params = node["inputs"][0], node["params"]
+    zones = case.nodes.get(node["inputs"][1])
+    known = [(i, item) for i, item in enumerate(case.items()) if number_of(item.get("value")) is not None]
+    if zones is None or zones["op"] != "vector.zones" or not known:
+        return not_applicable("the zones or their figures are not at hand")
+    picked = case.observation.result.value if params.get("pick") else None
+    pick = min if params.get("pick") == "min" else max
+    at = ("/result/value", "/result/items")
+    if picked is not None:
+        best = pick(float(number_of(item["value"]) or 0.0) for _, item in known)
+        if not any(item.get("zone") == picked and number_of(item["value"]) == best for _, item in known):
+            return failed("The zone that was picked has not the extreme of the zones.", measured=picked, expected=best, at=at)
+    step = max(1, len(known) // 12)
+    chosen = [(i, item) for k, (i, item) in enumerate(known) if k % step == 0 or item.get("zone") == picked]
+    statistic = str(params.get("statistic") or "mean")
+    worst, seen = 1.0, 0
+    try:
+        look = look_of(case)
+        scene = scene_of_node(case, source)
+        outlines = zones_px(case, zones["params"], scene.grid)
+        for i, item in chosen:
+            outline = outlines.get(str(item.get("zone")))
+            if outline is None:
+                return failed("A figure is that of a zone that there is not.", measured=str(item.get("zone"))[:80], at=at)
+            truth = _zone_from_source(look, scene, source, outline, statistic)
+            value = float(number_of(item["value"]) or 0.0)
+            if statistic == "area":
+                value = to_si(value, str(params.get("unit") or "m2")) or math.nan
+            seen += 1
+            worst = min(worst, _closeness(value, truth))
+            if not _compare(case, value, truth, "mean" if statistic in ("area", "share") else statistic):
+                return failed(
+                    f"The figure of {str(item.get('zone'))[:60]} is not what the source's pixels in it give.",
+                    measured=value,
+                    expected=truth.value,
+                    unit="m2" if statistic == "area" else case.observation.result.unit,
+                    at=(f"/result/items/{i}/value", "/inputs"),
+                    scores={"look_agreement": worst},
+                )
+        only = known[0][1] if len(known) == 1 else None
+        if picked is None and only is not None and case.value is not None and case.value != number_of(only["value"]):
+            return failed("The value is not that of the one zone.", measured=case.value, expected=only["value"], at=at)
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    return passed(
+        f"{seen} zones have the figures that the source's pixels in them give.",
+        measured=seen,
+        unit="zones",
+        at=at,
+        scores={"look_agreement": worst},
+    )
+
+
+def zones_px(case: Case, params: dict[str, Any], grid: Grid) -> dict[str, BaseGeometry]:
+    """Name → outline in pixels of a grid, of the zones that a call names. CannotLookError where they have no place there."""
+    if number_of(params.get("buffer_m") or 0) != 0:
+        raise CannotLookError("the second look does not follow grown zones")
+    digest, geojson = params.get("vector"), params.get("geojson")
+    try:
+        if isinstance(digest, str) and digest and case.layers is not None:
+            features, crs = case.layers.read_vector(digest)
+        elif isinstance(geojson, dict):
+            crs = str(params.get("crs") or "EPSG:4326")
+            alone = geojson if geojson.get("type") == "Feature" else {"geometry": geojson}
+            features = list(geojson.get("features") or []) if geojson.get("type") == "FeatureCollection" else [alone]
+        else:
+            raise CannotLookError("the zones are not at hand")
+        field, only = str(params.get("name") or "name"), params.get("only") or ()
+        named = [(str((f.get("properties") or {}).get(field, f"zone {i}"))[:120], f) for i, f in enumerate(features, 1)]
+        held = [(n, shape(f["geometry"])) for n, f in named if not only or n in only]
+        held = [(n, g) for n, g in held if g.geom_type in ("Polygon", "MultiPolygon")]
+        if params.get("dissolve"):
+            name = held[0][0] if len(held) == 1 else f"{len(held)} zones together"
+            held = [(name, shapely.union_all([g for _, g in held]))]
+        return {n: outline_px(g, crs, grid) for n, g in held}
+    except CannotLookError:
+        raise
+    except Exception as error:
+        raise CannotLookError(f"the zones cannot be read ({type(error).__name__})") from error
+
+
+def outline_px(polygon: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
+    """A polygon in pixels of a grid; edges are straight in its own CRS."""
+    if crs == "image":
+        return polygon
+    if grid.crs is None:
+        raise CannotLookError("zones on the map have no place on a scene without CRS")
+    span = max(polygon.bounds[2] - polygon.bounds[0], polygon.bounds[3] - polygon.bounds[1])
+    t = transformer(crs, grid.crs)
+    fine = shapely.segmentize(polygon, span / 64) if span > 0 and crs != grid.crs else polygon
+    a, b, c, d, e, f = grid.transform
+    det = a * e - b * d
+
+    def move(p: NDArray[np.float64]) -> NDArray[np.float64]:
+        x, y = t.transform(p[:, 0], p[:, 1])
+        return np.column_stack(((e * (x - c) - b * (y - f)) / det, (a * (y - f) - d * (x - c)) / det))
+
+    return shapely.transform(fine, move)
+
+
+def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str) -> Estimate:
+    """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline."""
+    grid = scene.grid
+    left, top, right, bottom = outline.bounds
+    x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
+    x1, y1 = min(grid.width, math.ceil(right)), min(grid.height, math.ceil(bottom))
+    if x1 <= x0 or y1 <= y0:
+        raise CannotLookError("a zone lies outside of the scene")
+    window = (x0, y0, x1 - x0, y1 - y0)
+    step = step_of(look.case, window)
+    plane = look.node(source, window)
+    xs, ys = np.meshgrid(np.arange(0, window[2], step) + x0 + 0.5, np.arange(0, window[3], step) + y0 + 0.5)
+    shapely.prepare(outline)
+    seen = plane.valid & shapely.contains_xy(outline, xs, ys)
+    if statistic not in ("share", "area"):
+        return estimate(plane.data[seen], statistic, step)
+    share = estimate((plane.data[seen] > 0).astype(np.float64), "mean", step)
+    if statistic == "share":
+        return share
+    if step == 1:
+        area = area_of_mask_m2(seen & (plane.data > 0), grid.window(*window), scene.gsd_m).area_m2
+        return Estimate(area, True, 0.0, share.n_valid, max(area, 1.0), 0.0, area)
+    pixel = (scene.gsd_m or 0.0) ** 2 if grid.crs is None else float(grid.geodesic_lattice[2].mean())
+    whole = pixel * step * step * share.n_valid
+    return Estimate(whole * share.value, False, whole * share.error, share.n_valid, whole * share.spread, 0.0, whole)
+
+
+@check(
     "series_matches_source",
     catches=("one date for many", "another scene's result", "fill counted as data", "scale or offset twice or never"),
     limits=("full_look_px",),
@@ -1268,6 +1411,93 @@ def _separation(case: Case, plain: Callable[[Window], Plane], scene: SceneInfo, 
         pooled = math.sqrt((float(high.var()) * high.size + float(low.var()) * low.size) / joined.size) or 1e-9
         out["separation"] = min(6.0, (float(high.mean()) - float(low.mean())) / pooled)
     return out
+
+
+# --- things on the ground ---------------------------------------------------------------------------------------------------
+@check(
+    "relation_recomputes",
+    catches=("degrees as metres", "wrong relation", "wrong denominator", "stale artifact", "wrong unit"),
+    reads=("/result/value", "/arguments"),
+)
+def relation_recomputes(case: Case) -> Finding:
+    """A count, share, area or distance of things given on the map (vector files, places) or chosen by a relation, worked out
+    again in a plane of the verifier's own, is the value. A count may differ by what lies within a pixel of the limit."""
+    spec = case.arguments.get("spec")
+    if case.observation.tool != "measure" or not isinstance(spec, dict) or case.value is None:
+        return not_applicable("no figure of things")
+    sources = case.arguments.get("sources")
+    is_given = isinstance(sources, list) and any(isinstance(s, dict) and (s.get("vector") or s.get("geometry")) for s in sources)
+    relation, metric = str(spec.get("relation") or ""), str(spec.get("metric"))
+    if not relation and not (is_given and metric == "distance"):
+        return not_applicable("neither a relation nor a distance between things")
+    if case.is_limited or metric not in ("count", "ratio", "area", "distance") or spec.get("others"):
+        return not_applicable("a region or a metric that is not followed here")
+    if metric == "ratio" and spec.get("denominator") != "subject":
+        return not_applicable("a ratio to something else")
+    if spec.get("distance_between", "edges") != "edges":
+        return not_applicable("centroids")
+    try:
+        subject = place(case, source_of(case, str(spec.get("subject") or "subject")))
+        named = str(spec.get("reference") or "")
+        reference = place(case, source_of(case, named)) if named else subject
+        one, other = on_plane(subject, reference)
+    except (CannotPlaceError, LayerUnreadableError) as why:
+        return not_applicable(f"the things cannot be placed: {why}")
+    except Exception:  # unreadable shapes are another check's finding
+        return not_applicable("the things cannot be read")
+    if not one or not other or (not named and metric != "distance"):
+        return not_applicable("nothing to relate")
+    at = ("/result/value", "/arguments/spec")
+    slack = max(subject.pixel_m, reference.pixel_m)
+    limit = number_of(spec.get("distance_m")) or 0.0
+    nearest = spec.get("nearest_k")
+    k = nearest if isinstance(nearest, int) else 1
+    degrees = (subject.shapes, reference.shapes)
+
+    def kept(distance: float) -> NDArray[np.bool_] | None:
+        return standing_in(relation, one, other, distance, k, degrees) if relation else np.ones(len(one), dtype=bool)
+
+    mine, keep = case.value, kept(limit)
+    if keep is None:
+        return not_applicable(f"the relation {relation} is not followed here")
+    unit = "1"
+    if metric in ("count", "ratio"):
+        counts = [int(keep.sum())]
+        if relation == "within":
+            room = max(slack, 2e-3 * limit)
+            counts += [int(m.sum()) for d in (limit - room, limit + room) if (m := kept(max(0.0, d))) is not None]
+        scale = 1.0 if metric == "count" else 1.0 / len(one)
+        unsure = max(1, round(0.01 * len(one))) if slack and relation not in ("within", "nearest") else 0
+        low, high = (min(counts) - unsure) * scale, (max(counts) + unsure) * scale
+        if metric == "ratio":
+            mine = to_si(case.value, case.observation.result.unit) or 0.0
+            if spec.get("of") == "area":
+                return not_applicable("a ratio of areas")
+        good, truth = low - 1e-9 <= mine <= high + 1e-9, counts[0] * scale
+    elif metric == "area":
+        chosen = [g for g, yes in zip(one, keep, strict=True) if yes]
+        truth = float(shapely.area(shapely.union_all(chosen)))
+        mine, unit = to_si(case.value, case.observation.result.unit) or 0.0, "m2"
+        edge = slack * float(shapely.length(np.array(chosen, dtype=object)).sum()) if chosen else 0.0
+        good = abs(mine - truth) <= 4e-3 * truth + edge
+    else:
+        chosen = [g for g, yes in zip(one, keep, strict=True) if yes]
+        if not chosen:
+            return not_applicable("nothing stands in the relation")
+        found = STRtree(other).query_nearest(np.array(chosen, dtype=object), all_matches=False, return_distance=True,
+                                             exclusive=not named)  # fmt: skip
+        gaps = found[1]
+        how = str(spec.get("distance_statistic") or "minimum")
+        truth = float({"mean": gaps.mean, "maximum": gaps.max}.get(how, gaps.min)())
+        mine, unit = to_si(case.value, case.observation.result.unit) or 0.0, "m"
+        good = abs(mine - truth) <= max(4e-3 * truth, 1.5 * slack, 0.01)
+    if not good:
+        return failed(
+            "Worked out again from the things themselves, the figure is another.", measured=mine, expected=truth, unit=unit, at=at
+        )
+    return passed(
+        "Worked out again from the things themselves, this is the figure.", measured=mine, expected=truth, unit=unit, at=at
+    )
 
 
 # --- distances, history -----------------------------------------------------------------------------------------------------

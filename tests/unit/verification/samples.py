@@ -566,6 +566,44 @@ def quotient() -> Sample:
     return ask(Bench(optical()), "What is mean near infrared over mean red?", "number", "execute", graph(*nodes))
 
 
+def _square(x: float, y: float, side: float, **properties: Any) -> dict[str, Any]:
+    """A square with its lower left corner at x, y."""
+    ring = [[x, y], [x + side, y], [x + side, y + side], [x, y + side], [x, y]]
+    return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": properties}
+
+
+@lru_cache
+def zoned() -> Sample:
+    """Mean NDVI of two fields of a vector file; one of them lies in the lake."""
+    bench = Bench(optical())
+    fields = [_square(600400, 5599650, 150, name="dry"), _square(600120, 5599650, 120, name="lake")]
+    ref = bench.layers.put_features(fields, kind="polygons", crs="EPSG:32630", label="fields.geojson")
+    nodes = graph(
+        S, NDVI, ("z", "vector.zones", (), {"vector": ref.artifact}),
+        ("out", "raster.summarize.zonal", ("i", "z"), {"statistic": "mean", "pick": "max"}),
+    )  # fmt: skip
+    return ask(bench, "Which of the fields has the highest NDVI?", "class", "execute", nodes)
+
+
+@lru_cache
+def near_the_road() -> Sample:
+    """How many of three houses lie within 50 m of a road: two."""
+    bench = Bench(optical())
+    houses = [_square(600000 + 10 * k, 5600000 + d, 8.0) for k, d in enumerate((20.0, 45.0, 60.0))]
+    road = {"type": "LineString", "coordinates": [[599900.0, 5600000.0], [600200.0, 5600000.0]]}
+    line = {"type": "Feature", "geometry": road, "properties": {}}
+    put = bench.layers.put_features
+    one, other = (put(f, kind="polygons", crs="EPSG:32630", label=n) for n, f in (("houses", houses), ("road", [line])))
+    call = {
+        "sources": [
+            {"name": "houses", "mode": "extent", "vector": one.artifact},
+            {"name": "road", "mode": "extent", "vector": other.artifact},
+        ],
+        "spec": {"metric": "count", "subject": "houses", "reference": "road", "relation": "within", "distance_m": 50.0},
+    }
+    return ask(bench, "How many houses lie within 50 m of the road?", "integer", "measure", call)
+
+
 def drawn_field() -> Sample:
     """measure area of a vector file: a square of 100 m in UTM."""
     bench = Bench(optical())

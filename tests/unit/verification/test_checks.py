@@ -355,6 +355,12 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "consistency.raster_matches_source": (s.mean, lambda: scaled_raster(s.mean(), 0.9), "failed"),
     "consistency.mask_matches_source": (s.water, lambda: with_mask(s.water(), shifted), "failed"),
     "consistency.arithmetic_recomputes": (s.quotient, lambda: s.quotient().but({"/result/value": 0.5}), "failed"),
+    "consistency.zonal_matches_source": (
+        s.zoned,
+        lambda: items(s.zoned(), lambda i: [{**x, "value": x["value"] + 0.02} for x in i]),
+        "failed",
+    ),
+    "consistency.relation_recomputes": (s.near_the_road, lambda: s.near_the_road().but({"/result/value": 3}), "failed"),
     "consistency.vector_recomputes": (s.drawn_field, lambda: s.drawn_field().but({"/result/value": 10_000.0}), "failed"),
     "consistency.distance_recomputes": (s.apart, lambda: s.apart(9.0), "failed"),
     "consistency.agrees_with_history": (

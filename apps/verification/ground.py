@@ -1,0 +1,197 @@
+"""What a measure's sources are on the ground, by the verifier's own projection: a transverse Mercator about their middle.
+
+The tools measure in another plane and on the ellipsoid; two ways that agree are worth more than one taken twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from scipy import ndimage
+from shapely.geometry import shape
+from shapely.geometry.base import BaseGeometry
+
+from apps.core.evidence.observation import LayerRef
+from apps.core.geo.grid import Grid, transformer
+from apps.verification.checks.case import Case
+
+# Instances that are brought to the ground; more are left to the tool alone.
+MAX_INSTANCES = 20_000
+MAX_MASK_PX = 4_000_000
+# Half the width, in degrees, of what a transverse Mercator keeps true to a thousandth.
+MAX_REACH = 2.5
+
+
+class CannotPlaceError(Exception):
+    """A source has no place on the ground that could be worked out here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Instances of a source in longitude and latitude; ``pixel_m`` is the size of a pixel where it is made of pixels."""
+
+    shapes: list[BaseGeometry]
+    pixel_m: float = 0.0
+
+
+def source_of(case: Case, name: str) -> dict[str, Any]:
+    """The source of that name, as asked. CannotPlaceError where there is none."""
+    sources = case.arguments.get("sources")
+    held = sources if isinstance(sources, list) else []
+    found = next((s for s in held if isinstance(s, dict) and s.get("name", "subject") == name), None)
+    if found is None:
+        raise CannotPlaceError(f"there is no source called {name}")
+    return found
+
+
+def place(case: Case, source: dict[str, Any]) -> Placed:
+    """A source's instances in degrees. CannotPlaceError where they have no place, or are too many."""
+    if source.get("mode") == "extent":
+        return _given(case, source)
+    layer = source.get("layer")
+    parent = next((p for p in case.parents if isinstance(layer, dict) and p.id == layer.get("observation")), None)
+    if parent is None or not isinstance(layer, dict):
+        raise CannotPlaceError("the source's observation is not at hand")
+    kinds = ("boxes", "polygons", "points") if source.get("mode") == "objects" else ("mask",)
+    label = str(layer.get("label") or "")
+    fitting = [r for r in parent.result.layers if r.kind in kinds and r.label != "candidates" and label in ("", r.label)]
+    ref = next((r for r in fitting if r.label.lower() == str(source.get("name")).lower()), next(iter(fitting), None))
+    if ref is None:
+        raise CannotPlaceError("the source's layer is not at hand")
+    return _layer(case, ref)
+
+
+def _given(case: Case, source: dict[str, Any]) -> Placed:
+    digest, geometry = source.get("vector"), source.get("geometry")
+    if isinstance(digest, str) and digest:
+        if case.layers is None:
+            raise CannotPlaceError("no store of vector files is at hand")
+        features, crs = case.layers.read_vector(digest)
+        only, field = source.get("only") or (), str(source.get("name_field") or "")
+        held = [f for f in features if not only or str((f.get("properties") or {}).get(field, "")) in only]
+        shapes = [shape(f["geometry"]) for f in held]
+    elif isinstance(geometry, dict):
+        shapes, crs = [shape(geometry)], str(source.get("geometry_crs", "EPSG:4326"))
+        if crs == "image":
+            raise CannotPlaceError("a place in pixels")
+    else:
+        raise CannotPlaceError("an image's own extent")
+    if not shapes or len(shapes) > MAX_INSTANCES:
+        raise CannotPlaceError("no instance, or too many")
+    return Placed([_to_degrees(g, crs) for g in shapes])
+
+
+def _to_degrees(geometry: BaseGeometry, crs: str) -> BaseGeometry:
+    if crs == "EPSG:4326":
+        return geometry
+    x0, y0, x1, y1 = geometry.bounds
+    span = max(x1 - x0, y1 - y0)
+    t = transformer(crs, "EPSG:4326")
+    fine = shapely.segmentize(geometry, span / 100) if span > 0 else geometry
+    return shapely.transform(fine, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
+
+
+def _layer(case: Case, ref: LayerRef) -> Placed:
+    scene = case.scenes.get(ref.source_scene_id or "") or (
+        next(iter(case.scenes.values())) if len(case.scenes) == 1 else None
+    )
+    grid = ref.grid or (scene.grid if scene is not None else None)
+    if ref.kind != "mask" and ref.crs != "image":
+        return Placed([_to_degrees(shape(f["geometry"]), ref.crs) for f in case.features(ref)[:MAX_INSTANCES]])
+    if grid is None or grid.crs is None:
+        raise CannotPlaceError("the layer has no place on the globe")
+    if ref.kind == "mask":
+        shapes = _pieces(case, ref, grid)
+    else:
+        shapes = [shape(f["geometry"]) for f in case.features(ref)]
+    if len(shapes) > MAX_INSTANCES:
+        raise CannotPlaceError("too many instances")
+    a, b, c, d, e, f = grid.transform
+    moved = [
+        shapely.transform(g, lambda p: np.column_stack((a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f)))
+        for g in shapes
+    ]
+    return Placed([_to_degrees(g, grid.crs) for g in moved], grid.gsd_m or 0.0)
+
+
+def _pieces(case: Case, ref: LayerRef, grid: Grid) -> list[BaseGeometry]:
+    """The pieces of a mask, joined at corners too, as runs of pixels; each piece one shape."""
+    if grid.width * grid.height > MAX_MASK_PX:
+        raise CannotPlaceError("the mask is too large to be measured twice")
+    mask, valid = case.mask(ref)
+    labels, n = ndimage.label(mask & valid, structure=np.ones((3, 3)))
+    if n > MAX_INSTANCES:
+        raise CannotPlaceError("too many pieces")
+    edge = np.pad(labels, ((0, 0), (1, 1)))
+    rows, starts = np.nonzero((edge[:, 1:] != edge[:, :-1]) & (edge[:, 1:] != 0))
+    rows_end, ends = np.nonzero((edge[:, 1:] != edge[:, :-1]) & (edge[:, :-1] != 0))
+    if len(rows) > 200_000 or len(rows) != len(rows_end):
+        raise CannotPlaceError("the mask is too ragged")
+    number = labels[rows, starts]
+    boxes: NDArray[Any] = shapely.box(starts, rows, ends, rows + 1)
+    order = np.argsort(number, kind="stable")
+    cuts = np.searchsorted(number[order], np.arange(1, n + 2))
+    return [shapely.union_all(boxes[order[cuts[i] : cuts[i + 1]]]) for i in range(n)]
+
+
+def on_plane(*placed: Placed) -> list[list[BaseGeometry]]:
+    """The instances of all in metres. CannotPlaceError where they reach too far for one plane."""
+    bounds = np.array([g.bounds for p in placed for g in p.shapes if not g.is_empty], dtype=float)
+    if not len(bounds):
+        return [[] for _ in placed]
+    west, south, east, north = bounds[:, 0].min(), bounds[:, 1].min(), bounds[:, 2].max(), bounds[:, 3].max()
+    if (east - west) / 2 > MAX_REACH or north - south > 20:
+        raise CannotPlaceError("the things lie too far apart for one plane")
+    plane = f"+proj=tmerc +lat_0={(south + north) / 2:.8f} +lon_0={(west + east) / 2:.8f} +k=1 +datum=WGS84 +units=m"
+    t = transformer("EPSG:4326", plane)
+
+    def move(g: BaseGeometry) -> BaseGeometry:
+        return shapely.transform(g, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
+
+    return [[move(g) for g in p.shapes] for p in placed]
+
+
+def standing_in(
+    relation: str, one: list[BaseGeometry], other: list[BaseGeometry], distance_m: float, nearest_k: int, degrees: tuple[Any, Any]
+) -> NDArray[np.bool_] | None:
+    """Which of ``one`` stand in the relation to ``other`` (both in metres; ``degrees``: the same in degrees); None for a
+    relation that is not known here."""
+    if not other or not one:
+        return np.zeros(len(one), dtype=bool)
+    shapes, tree = np.array(one, dtype=object), shapely.STRtree(other)
+    middles = shapely.centroid(shapes)
+    if relation == "within":
+        hit = tree.query(shapes, predicate="dwithin", distance=distance_m)[0]
+    elif relation == "inside":
+        hit = tree.query(middles, predicate="intersects")[0]
+    elif relation in ("overlaps", "touches"):
+        pairs = tree.query(shapes, predicate="dwithin", distance=2e-3)
+        area = shapely.area(shapely.intersection(shapes[pairs[0]], np.array(other, dtype=object)[pairs[1]]))
+        common = np.bincount(pairs[0], weights=area, minlength=len(one))
+        near = np.bincount(pairs[0], minlength=len(one)) > 0
+        wide = common > 2e-3 * shapely.length(shapes)
+        return np.asarray(wide if relation == "overlaps" else near & ~wide)
+    elif relation == "between":
+        hull = shapely.convex_hull(shapely.union_all(other))
+        free = np.ones(len(one), dtype=bool)
+        free[tree.query(middles, predicate="intersects")[0]] = False
+        return np.asarray(shapely.contains(hull, middles) & free)
+    elif relation == "nearest":
+        (who, _), gaps = tree.query_nearest(shapes, all_matches=False, return_distance=True)
+        out = np.zeros(len(one), dtype=bool)
+        out[who[np.argsort(gaps, kind="stable")[:nearest_k]]] = True
+        return out
+    elif relation.endswith("_of"):
+        at = shapely.centroid(shapely.union_all(np.array(degrees[1], dtype=object)))
+        mine = shapely.get_coordinates(shapely.centroid(np.array(degrees[0], dtype=object)))
+        east, north = mine[:, 0] - at.x, mine[:, 1] - at.y
+        return np.asarray({"north_of": north > 0, "south_of": north < 0, "east_of": east > 0, "west_of": east < 0}[relation])
+    else:
+        return None
+    found = np.zeros(len(one), dtype=bool)
+    found[hit] = True
+    return found
