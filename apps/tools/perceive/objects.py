@@ -188,6 +188,16 @@ def serve(target: str, words: Sequence[str], scene: SceneInfo, method: ObjectsMe
     return out
 
 
+def alternatives_to(served: Sequence[Served], scene: SceneInfo) -> list[JsonValue]:
+    """Names of other detectors that know every target of the call, for a second opinion: models first, then classical methods."""
+    used = {s.card.name if s.card else s.method.name if s.method else "" for s in served}
+    words = [s.words for s in served]
+    cards = [c.name for c, _ in _all() if all(any(c.class_card(w) for w in asked) for asked in words)]
+    fit = [m for m in METHODS.values() if not m.unfit(scene)]
+    classical = [m.name for m in fit if all(any(m.knows(w) for w in asked) for asked in words)]
+    return [*[n for n in (*cards, *classical) if n not in used][:4]]
+
+
 def _all() -> list[tuple[ModelCard, Any]]:
     from apps.tools.zoo.registry import models
 
@@ -504,6 +514,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
         "thresholds": thresholds, "sensor": scene.sensor or "unknown", "resolution_m": gsd, "stretch": stretch,
         "calibration": {s.target: s.cls.calibration.model_dump(mode="json") for s in served
                         if s.cls is not None and s.cls.calibration is not None},
+        "alternatives": alternatives_to(served, scene),
     }
     if not source["weights"]:
         del source["weights"]
@@ -577,4 +588,3 @@ def _feature(boxes: Boxes, p: NDArray[np.float64], i: int, name: str, target: st
     return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [points]},
             "properties": {"score": round(float(boxes.score[i]), 4), "p": round(float(p[i]), 4), "class": name, "target": target,
                            "tile": int(boxes.tile[i]), "box": [round(float(v), 2) for v in boxes.xyxy[i]]}}
-
