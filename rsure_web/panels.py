@@ -19,6 +19,9 @@ def verifier_figures() -> dict[str, Any]:
 
 
 @register.inclusion_tag("components/reliability.html")
-def reliability_plot(bins: Any, plot_id: str, title: str = "Reliability diagram") -> dict[str, Any]:
-    """Predicted against observed by bin, with the number of each and, hidden, the table `ID-bins` with all figures."""
-    return {"d": reliability_diagram(list(bins or ())), "id": plot_id, "title": title}
+def reliability_plot(bins: Any, plot_id: str, title: str = "Reliability diagram", what: str = "right") -> dict[str, Any]:
+    """Predicted against observed by bin, with the number of each and, hidden, the table `ID-bins` with all figures.
+
+    ``what`` names the observed share: that of the right, or of the wrong where the probability is one of being wrong.
+    """
+    return {"d": reliability_diagram(list(bins or ())), "id": plot_id, "title": title, "what": what or "right"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 CONFIGURATION_NAMES = {
@@ -73,7 +74,7 @@ def fault_tables(report: dict[str, Any]) -> dict[str, Any]:
         "names": [CONFIGURATION_NAMES.get(n, n) for n in names],
         "rows": rows,
         "drops": drops,
-        "families": _heat(report.get("families", {}), names),
+        "families": _with_left_out(_heat(report.get("families", {}), names), report.get("leave_one_family_out") or {}),
         "faults": _heat(report.get("faults", {}), names, {k["name"]: k for k in report.get("fault_kinds", [])}),
         "confusion": verifier.get("confusion"),
         "reject_precision": verifier.get("reject_precision"),
@@ -81,11 +82,54 @@ def fault_tables(report: dict[str, Any]) -> dict[str, Any]:
         "not_accepted_recall": verifier.get("not_accepted_recall"),
         "calibration": verifier.get("calibration"),
         "diagram": reliability_diagram((verifier.get("calibration") or {}).get("bins") or []),
-        "requests": report.get("requests", {}).get(last) or [],
+        "requests": [_request_row(r) for r in report.get("requests", {}).get(last) or []],
         "caught_by": (report.get("caught_by", {}).get(last) or [])[:14],
         "let_through": [r for r in report.get("let_through", []) if r.get("configuration") == last],
         "honest_not_right": [r for r in report.get("honest_not_right", []) if r.get("configuration") == last],
         "left_out": report.get("leave_one_family_out"),
+        "task_types": _heat(report.get("task_types", {}), names),
+        "by_tool": [{"name": name, **held} for name, held in (verifier.get("by_tool") or {}).items()],
+        "by_group": [
+            {"title": name.replace("_", " "), "bins": bins_of(held.get("calibration") or held)}
+            for group in ("by_tool", "by_task_type")
+            for name, held in (verifier.get(group) or {}).items()
+            if bins_of(held.get("calibration") or held)
+        ],
+    }
+
+
+def _with_left_out(rows: list[dict[str, Any]], report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of families, each with R_prop under the verifier that was fitted without it."""
+    for row in rows:
+        held = (report.get("families") or {}).get(row["name"]) or {}
+        row["left_out"] = {
+            "text": _text(held.get("held_out"), "share"),
+            "step": heat_step(held.get("held_out")),
+            "n": held.get("runs", 0),
+        }
+    return rows
+
+
+def request_tables(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Evidence requests by configuration, of a report that holds nothing else or of a whole bench: [{name, rows}]."""
+    held = report.get("requests")
+    groups = held if isinstance(held, dict) else {"": held}
+    return [
+        {"name": CONFIGURATION_NAMES.get(name, name.replace("_", " ")), "rows": [_request_row(r) for r in rows]}
+        for name, rows in groups.items()
+        if isinstance(rows, list) and rows
+    ]
+
+
+def _request_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with every key that the page shows, whatever the report left out."""
+    empty = {"accepted": 0, "rejected": 0, "left_to_a_person": 0, "mean_change_of_p": None}
+    return {
+        "n": 0,
+        "answered": 0,
+        **row,
+        "right": empty | (row.get("right") or {}),
+        "incorrect": empty | (row.get("incorrect") or {}),
     }
 
 
@@ -169,8 +213,8 @@ def plain_tables(report: dict[str, Any]) -> dict[str, Any]:
     tables: list[dict[str, Any]] = []
     diagrams: list[dict[str, Any]] = []
 
-    def look(name: str, held: dict[str, Any], depth: int) -> None:
-        bins = _bins(held)
+    def look(name: str, held: Mapping[str, Any], depth: int) -> None:
+        bins = bins_of(held)
         if bins:
             diagrams.append({"name": name, "bins": bins, "diagram": reliability_diagram(bins)})
         own = _scalars(held)
@@ -188,7 +232,7 @@ def plain_tables(report: dict[str, Any]) -> dict[str, Any]:
     return {"figures": figures, "tables": tables[:40], "diagrams": [d for d in diagrams if d["diagram"]][:4]}
 
 
-def _scalars(held: dict[str, Any]) -> list[dict[str, str]]:
+def _scalars(held: Mapping[str, Any]) -> list[dict[str, str]]:
     out = []
     for key, value in held.items():
         if key in HIDDEN or key.endswith(("_interval", "_ci")) or isinstance(value, (dict, list)):
@@ -204,7 +248,8 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)
 
 
-def _bins(held: dict[str, Any]) -> list[dict[str, Any]]:
+def bins_of(held: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Bins of a reliability diagram, whatever the report calls them; [] where there are none."""
     for key in ("bins", "reliability"):
         found = held.get(key)
         if isinstance(found, list) and found and all(isinstance(b, dict) for b in found):

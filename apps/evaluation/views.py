@@ -13,7 +13,9 @@ from apps.accounts.models import User
 from apps.accounts.selectors import require_anywhere
 from apps.core.errors import NotFoundError
 from apps.evaluation import reports
-from apps.evaluation.present import fault_tables, plain_tables
+from apps.evaluation.account import honest_account
+from apps.evaluation.present import fault_tables, plain_tables, request_tables
+from apps.evaluation.record_sections import SHOWN, record_sections
 
 
 def _best_fault_reports() -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -28,23 +30,42 @@ def _best_fault_reports() -> tuple[dict[str, Any] | None, dict[str, Any] | None]
     )
 
 
+def _is_fact(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 @login_required
 @require_GET
 def evaluation_page(request: HttpRequest) -> HttpResponse:
     """Fault bench, recorded runs and single cases, as they were measured last."""
     require_anywhere(cast(User, request.user), "prior_view")
     faults, unseen = _best_fault_reports()
-    records = {kind: reports.newest(kind) for kind in ("trajectories", "cases")}
+    records = {kind: reports.newest(kind) or reports.released(kind) for kind in ("trajectories", "cases")}
+    requests = (reports.newest("requests") if "requests" in reports.KINDS else None) or reports.released("requests")
     context = {
         "faults": faults,
         "fault_tables": fault_tables(faults) if faults else None,
         "unseen": unseen,
         "unseen_tables": fault_tables(unseen) if unseen else None,
         "records": [
-            {"kind": kind, "title": title, "report": records[kind], "tables": plain_tables(cast(dict[str, Any], records[kind]))}
+            {
+                "kind": kind,
+                "title": title,
+                "report": report,
+                "facts": [
+                    (name.replace("_", " "), value) for name, value in (report.get("data") or {}).items() if _is_fact(value)
+                ],
+                "sections": record_sections(report),
+                "tables": plain_tables(
+                    {name: value for name, value in report.items() if name not in SHOWN | {"data", "decisions"}}
+                ),
+            }
             for kind, title in (("trajectories", "Recorded runs of other agents"), ("cases", "Single labelled observations"))
-            if records[kind]
+            if (report := records[kind])
         ],
+        "requests": request_tables(requests) if requests else [],
+        "requests_report": requests,
+        "account": honest_account(),
         "missing": [
             {"title": title, "command": command}
             for kind, title, command in (
@@ -62,7 +83,13 @@ def evaluation_page(request: HttpRequest) -> HttpResponse:
 def evaluation_report(request: HttpRequest, kind: str) -> HttpResponse:
     """The newest report of a kind as JSON, whole. NotFoundError where there is none."""
     require_anywhere(cast(User, request.user), "prior_view")
-    report = _best_fault_reports()[0] if kind == "faults" else reports.newest(kind) if kind in reports.KINDS else None
+    report = (
+        _best_fault_reports()[0]
+        if kind == "faults"
+        else reports.newest(kind) or reports.released(kind)
+        if kind in reports.KINDS
+        else None
+    )
     if report is None:
         raise NotFoundError("report")
     return JsonResponse(report, json_dumps_params={"indent": 1})

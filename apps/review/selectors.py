@@ -167,15 +167,16 @@ def verifier_figures() -> dict[str, Any]:
         ),
         "agreement": agreement(pairs)
         | {"cells": [[pairs.count((a, b)) for b in ("accept", "reject")] for a in ("accept", "reject")]},
-        "by_tool": _by_tool(labelled),
+        "by_tool": _by(labelled, "tool"),
+        "by_task_type": _by(labelled, "task_type"),
     }
 
 
-def _by_tool(labelled: list[VerdictRecord]) -> list[dict[str, Any]]:
-    """Calibration and overrides of each tool that has labels, most labels first."""
+def _by(labelled: list[VerdictRecord], column: str) -> list[dict[str, Any]]:
+    """Calibration and overrides of each tool or task type that has labels, most labels first."""
     groups: dict[str, list[reliability.Judged]] = {}
     for record in labelled:
-        groups.setdefault(record.observation.tool, []).append(_judged(record))
+        groups.setdefault(getattr(record.observation, column), []).append(_judged(record))
     return [
         {"name": name, **reliability.overrides(judged), "labels": len(judged), "reliability": reliability.reliability(judged)}
         for name, judged in sorted(groups.items(), key=lambda kv: -len(kv[1]))

@@ -54,7 +54,7 @@ def test_figures_and_their_tables(page: Page, reviewer: User, kept: Path, sign_i
     sign_in(reviewer)
     page.goto("/")
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Evaluation").click()
-    expect(page.get_by_role("heading", name="Fault bench")).to_be_visible()
+    expect(page.get_by_role("heading", name="Fault bench", exact=True)).to_be_visible()
     row = page.get_by_role("row", name="R_prop").first
     expect(row).to_contain_text("%")
     table = page.locator("#seen-bins")
@@ -73,10 +73,25 @@ def test_figures_and_their_tables(page: Page, reviewer: User, kept: Path, sign_i
     assert found.response["violations"] == [], found.generate_report()
 
 
-def test_nothing_measured_says_what_to_do(page: Page, reviewer: User, sign_in: Callable[[Any], None]) -> None:
+def test_what_was_not_measured_here_comes_from_the_release(page: Page, reviewer: User, sign_in: Callable[[Any], None]) -> None:
     for one in reports.kept():
         one.path.unlink()
     sign_in(reviewer)
     page.goto("/evaluation/")
     expect(page.get_by_text("measured for the release, not on this machine").first).to_be_visible()
-    expect(page.get_by_text("./rsure evaluate trajectories DIR")).to_be_visible()
+    # recorded runs too: their sections, a diagram with its table, and the account of what is not caught
+    runs = page.get_by_role("region", name="Recorded runs of other agents")
+    expect(runs.get_by_role("heading", name="Errors that reach the answer")).to_be_visible()
+    expect(runs.get_by_role("row", name="R_prop: of those, answered wrongly")).to_contain_text("0.56")
+    bins = page.locator("[id^=trajectories][id$=-bins]").first
+    expect(bins).to_be_hidden()
+    runs.get_by_role("button", name="Table of An observation is right, strict labels").click()
+    expect(bins).to_be_visible()
+    part = runs.locator("details.part").filter(has_text="By tool").first
+    expect(part.get_by_role("table")).to_be_hidden()
+    part.locator("summary").click()
+    expect(part.get_by_role("table")).to_be_visible()
+    page.get_by_role("navigation", name="On this page").get_by_role("link", name="What is not caught").click()
+    expect(page.get_by_role("heading", name="What is not caught, and why", exact=True)).to_be_in_viewport()
+    expect(page.locator("#account li").first).to_be_visible()
+    expect(page.get_by_text("No verdict on an observation with a probability yet")).to_be_visible()

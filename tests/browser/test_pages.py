@@ -261,7 +261,8 @@ def test_pages_are_accessible_and_fit_at_every_width(
     project = queue[0].run.project_id
     addresses = [
         "/", f"/projects/{project}/", f"/projects/{mine.pk}/", "/review/", f"/review/?o={queue[0].pk}", "/review/?blind=1", "/priors/", "/status/",
-        "/account/", "/projects/new/", f"/projects/{mine.pk}/members/", f"/projects/{mine.pk}/settings/", "/runs/",
+        "/account/", "/projects/new/", f"/projects/{mine.pk}/members/",
+        f"/projects/{mine.pk}/settings/", "/runs/",
     ]  # fmt: skip
     problems = []
     for width in WIDTHS:
