@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ from apps.tools.contract import (
     input_ref,
 )
 from apps.tools.sentences import validation_sentence, without_paths
+from apps.tools.witness import WitnessReader
 
 TOOL_VERSION = "0.1.0"
 _PACKAGES = ("numpy", "scipy", "scikit-image", "shapely", "pyproj", "pydantic")
@@ -96,7 +98,7 @@ class _Recording:
     started: float = field(default_factory=time.monotonic)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     lines: list[LogLine] = field(default_factory=list)
-    readers: dict[str, RasterReader] = field(default_factory=dict)
+    readers: dict[str, WitnessReader] = field(default_factory=dict)
 
     def elapsed(self) -> float:
         return time.monotonic() - self.started
@@ -129,12 +131,16 @@ class LocalToolBox:
         recording = _Recording()
         scenes = {s.scene_id: s for s in question.scenes}
 
+        opening = threading.Lock()
+
         def reader(scene_id: str) -> RasterReader:
-            if scene_id not in recording.readers:
-                if scene_id not in scenes:
-                    raise ModelError(f"The question has no scene {scene_id}.", code="NOT_FOUND")
-                recording.readers[scene_id] = self._open_scene(scenes[scene_id])
-            return recording.readers[scene_id]
+            # the engine's threads ask at once: one reader for all of them, or the other is never closed
+            with opening:
+                if scene_id not in recording.readers:
+                    if scene_id not in scenes:
+                        raise ModelError(f"The question has no scene {scene_id}.", code="NOT_FOUND")
+                    recording.readers[scene_id] = WitnessReader(self._open_scene(scenes[scene_id]), len(scenes))
+                return recording.readers[scene_id]
 
         ctx = ToolContext(
             question=question, plan=plan, step=step, attempt=attempt, run_id=run_id, parents=tuple(parents), reader=reader,
@@ -205,11 +211,17 @@ class LocalToolBox:
                 provenance=Provenance(tool_version=TOOL_VERSION, seed=ctx.seed, revision=ctx.revision, packages=packages))
         return Observation(
             **common, configuration=outcome.configuration, arguments_passed=outcome.arguments_passed, inputs=outcome.inputs,
-            evidence=outcome.evidence, result=outcome.result,
+            evidence=_witnessed(outcome.evidence, recording), result=outcome.result,
             status=Status(state=outcome.state, started_at=recording.started_at, elapsed_s=recording.elapsed(),
                           log=tuple(recording.lines), reason=without_paths(outcome.reason), needs=outcome.needs),
             provenance=Provenance(tool_version=TOOL_VERSION, seed=ctx.seed, device=outcome.device, revision=ctx.revision,
                                   packages=packages | outcome.packages))
+
+
+def _witnessed(evidence: Evidence, recording: _Recording) -> Evidence:
+    """The evidence with single pixels as the tool's readers gave them."""
+    seen = {scene_id: found for scene_id, reader in recording.readers.items() if (found := reader.seen())}
+    return evidence.model_copy(update={"source": {**evidence.source, "pixels_read": seen}}) if seen else evidence
 
 
 def _failed_kind(tool: str, parsed: AnyArguments | None) -> str:

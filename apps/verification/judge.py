@@ -123,7 +123,7 @@ class CalibratedJudge:
                 prior=prior,
                 policy=self.policy.label,
                 reasons=tuple(_sentence(c) for c in missing),
-                requested=requests_for_missing(missing),
+                requested=requests_for_missing(missing, case),
             )
             return checks, self._exhausted(decision, requests_made)
         features = features_of(case, checks, scores, prior)

@@ -183,6 +183,10 @@ class Look:
         held = self.case.kept(f"bands:{key}", lambda: self._read(scene, key[1], window))
         return {role: Plane(held.data[key[1].index(i)], held.valid[key[1].index(i)]) for role, i in chosen.items()}
 
+    def pixels(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
+        """Bands by index, (bands, rows, columns), scaled; CannotLookError where no reader is at hand."""
+        return self._read(scene, indices, window)
+
     def _read(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
         step = step_of(self.case, window)
         # content-addressed: the same bytes under the same reading rules give the same pixels

@@ -6,13 +6,18 @@ compared with the first one (``support``), and the agreement is a feature of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
+from scipy import ndimage
 
 from apps.core.evidence.decision import CheckResult, EvidenceRequest
 from apps.verification.checks.case import Case, LayerUnreadableError, number_of
+from apps.verification.checks.completeness import quality_masked, series_filled, valid_share
 from apps.verification.checks.geometry import bounds_of_layer
 from apps.verification.formulas import INDICES
+from apps.verification.look import same_grid
 
 # Another index that answers the same question, by target; the first whose bands the scene has is taken.
 OTHER_INDEX: dict[str, tuple[str, ...]] = {
@@ -32,17 +37,37 @@ KIND_OF_CHECK = {
     "radiometry.band_roles_as_formula": "band_roles",
     "completeness.quality_mask_applied": "quality_mask",
     "completeness.series_covers_scenes": "complete_series",
+    "completeness.series_without_hole": "complete_series",
 }
 
 
-def requests_for_missing(checks: tuple[CheckResult, ...] | list[CheckResult]) -> tuple[EvidenceRequest, ...]:
-    """One request for each blocking check that lacks its evidence, naming the field."""
+# Checks that know the call which would bring what they miss.
+_REMEDIES: dict[str, Callable[[Case], list[Any] | None]] = {
+    "completeness.quality_mask_applied": quality_masked,
+    "completeness.series_without_hole": series_filled,
+}
+
+
+def requests_for_missing(
+    checks: tuple[CheckResult, ...] | list[CheckResult], case: Case | None = None
+) -> tuple[EvidenceRequest, ...]:
+    """One request for each blocking check that lacks its evidence, naming the field and, where the check knows it, the call that
+    would bring it."""
     out = []
     for c in checks:
         if c.severity == "block" and c.outcome in ("inconclusive", "errored"):
             for pointer in c.pointers[:6] or ("",):
                 kind: Any = KIND_OF_CHECK.get(c.check, "missing_evidence")
-                out.append(EvidenceRequest(kind=kind, reason=f"{c.check}: {c.message}"[:500], field=pointer[:200]))
+                remedy = _REMEDIES.get(c.check)
+                nodes = remedy(case) if remedy is not None and case is not None and c.outcome == "inconclusive" else None
+                out.append(
+                    EvidenceRequest(
+                        kind=kind,
+                        reason=f"{c.check}: {c.message}"[:500],
+                        field=pointer[:200],
+                        arguments={"nodes": nodes} if nodes else {},
+                    )
+                )
     return tuple(out)
 
 
@@ -75,6 +100,8 @@ def _roles(case: Case) -> frozenset[str]:
 
 def _regions(case: Case) -> list[EvidenceRequest]:
     method = case.arguments.get("regions_method")
+    if isinstance(method, dict) and method.get("kind") == "prompt":
+        return _seeded(case, method)
     if not isinstance(method, dict) or method.get("kind") != "index_threshold":
         return []
     out = []
@@ -107,6 +134,46 @@ def _regions(case: Case) -> list[EvidenceRequest]:
             )
         )
     return out
+
+
+def _seeded(case: Case, method: Mapping[str, Any]) -> list[EvidenceRequest]:
+    """A mask that grew from prompts, grown again from other ones: the innermost points of the first mask, and points well outside
+    of it. What depends on where one pointed comes out otherwise."""
+    ref = case.layer("mask")
+    if ref is None or not case.is_small(ref):
+        return []
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError:
+        return []
+    held = mask & valid
+    rows, cols = np.nonzero(held)
+    if not rows.size or held.all():
+        return []
+    margin = 16
+    top, left = max(0, int(rows.min()) - margin), max(0, int(cols.min()) - margin)
+    part = np.s_[top : int(rows.max()) + margin + 1, left : int(cols.max()) + margin + 1]
+    depth, away = (ndimage.distance_transform_edt(np.pad(m, 1))[1:-1, 1:-1] for m in (held[part], (~mask & valid)[part]))
+    points: list[Any] = []
+    for field, kind in ((depth, 1), (away, 0)):
+        field = field.copy()
+        for _ in range(3):
+            r, c = np.unravel_index(int(np.argmax(field)), field.shape)
+            reach = float(field[r, c])
+            if reach < 1.5:
+                break
+            points.append([float(c + left) + 0.5, float(r + top) + 0.5, kind])
+            y, x = np.ogrid[: field.shape[0], : field.shape[1]]
+            field[(y - r) ** 2 + (x - c) ** 2 <= (2 * reach) ** 2] = 0
+    if not any(p[2] for p in points):
+        return []
+    return [
+        EvidenceRequest(
+            kind="refined_mask",
+            reason="The same segmenter seeded by the first mask: its innermost points, and points well outside.",
+            arguments={"regions_method": {**method, "box": None, "points": points}},
+        )
+    ]
 
 
 def _objects(case: Case) -> list[EvidenceRequest]:
@@ -214,13 +281,22 @@ def _execute(case: Case) -> list[EvidenceRequest]:
         else:
             changed.append(node)
     out = []
-    masked = _quality_masked(case, nodes)
+    masked = quality_masked(case)
     if masked is not None:
         out.append(
             EvidenceRequest(
                 kind="quality_mask",
                 reason="The scene has a quality band that was not used; the same without the pixels that it flags.",
                 arguments={"nodes": masked},
+            )
+        )
+    other = _other_date(case, nodes)
+    if other is not None:
+        out.append(
+            EvidenceRequest(
+                kind="other_date",
+                reason="Little of the scene is valid; the same from the nearest date of the same place.",
+                arguments={"nodes": other},
             )
         )
     if done:
@@ -232,41 +308,30 @@ def _execute(case: Case) -> list[EvidenceRequest]:
     return out
 
 
-# Operators of one scene's bands that take the option ``quality_mask``.
-_MASKABLE = frozenset(
-    {
-        "raster.product.index",
-        "raster.product.band",
-        "raster.product.normalized_difference",
-        "raster.product.ratio",
-        "raster.product.math",
-    }
-)
-
-
-def _quality_masked(case: Case, nodes: list[Any]) -> list[Any] | None:
-    """The graph with each product masked by its own scene's quality band; None where none was left unused, or where its bits
-    could not be read."""
-    if case.evidence("validity", "quality_mask") not in (None, False, "", "none", [], {}):
+def _other_date(case: Case, nodes: list[Any]) -> list[Any] | None:
+    """The graph with its one scene replaced by the question's scene of the nearest other date, where little of it is valid; None
+    where there is none of the same place and roles within ``other_date_days``."""
+    found = valid_share(case)
+    if len(case.used_scenes) != 1 or found is None or found[1] >= case.limits.low_valid_share:
         return None
-    of_node = {
-        n.get("id"): params.get("scene")
+    mine = case.used_scenes[0]
+    if mine.acquired_at is None:
+        return None
+    fitting = [
+        (abs((s.acquired_at - mine.acquired_at).days), s.scene_id)
+        for s in case.scenes.values()
+        if s.scene_id != mine.scene_id
+        and s.acquired_at is not None
+        and abs((s.acquired_at - mine.acquired_at).days) <= case.limits.other_date_days
+        and same_grid(s.grid, mine.grid)
+        and s.roles >= mine.roles
+    ]
+    if not fitting:
+        return None
+    other = min(fitting)[1]
+    return [
+        {**n, "params": {**n["params"], "scene": other}}
+        if isinstance(n, dict) and isinstance(n.get("params"), dict) and n["params"].get("scene") == mine.scene_id
+        else n
         for n in nodes
-        if isinstance(n, dict) and n.get("op") == "asset.scene" and isinstance(params := n.get("params"), dict)
-    }
-    readable = {s.scene_id for s in case.used_scenes if any(b.role == "qa" and b.scheme for b in s.bands)}
-    out, n_changed = [], 0
-    for node in nodes:
-        inputs = node.get("inputs") if isinstance(node, dict) else None
-        if (
-            isinstance(node, dict)
-            and node.get("op") in _MASKABLE
-            and isinstance(inputs, (list, tuple))
-            and len(inputs) == 1
-            and of_node.get(inputs[0]) in readable
-            and (node.get("params") or {}).get("role") != "qa"
-        ):
-            node = {**node, "params": {**(node.get("params") or {}), "quality_mask": "auto"}}
-            n_changed += 1
-        out.append(node)
-    return out if n_changed else None
+    ]

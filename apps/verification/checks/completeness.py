@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from apps.verification.checks.case import Case, Finding, day_of, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import valid_pixels
+from apps.verification.look import CannotLookError, look_of, same_grid
 
 FAILURE_TEXT = re.compile(
     r"failed to call|failed to (?:load|open|read|process|run)|traceback \(most recent|exception:|\berror:|internal server error|"
@@ -246,9 +248,10 @@ def series_covers_scenes(case: Case) -> Finding:
     return passed("One item for each scene.", measured=n, expected=len(asked) or n, unit="items", at=at)
 
 
-@check("series_without_hole", "warn", catches=("hole in the series",), limits=("hole_factor",), reads=("/result/items",))
+@check("series_without_hole", catches=("hole in the series",), limits=("hole_factor",), reads=("/result/items",))
 def series_without_hole(case: Case) -> Finding:
-    """The dates of a series follow each other without a hole, and use all scenes of the question that fit."""
+    """The dates of a series follow each other without a hole, and use all scenes of the question that fit. A hole that scenes of
+    the question would fill is asked to be filled; otherwise this only warns."""
     days = sorted({d for d, _ in series_items(case)})
     if len(days) < 2:
         return not_applicable("no series")
@@ -265,6 +268,12 @@ def series_without_hole(case: Case) -> Finding:
             share, 1.0 if longest <= case.limits.hole_factor * typical else float(typical * len(days) / (days[-1] - days[0]).days)
         )
     }
+    if len(gaps) >= 3 and longest > case.limits.hole_factor * typical and series_filled(case) is not None:
+        return inconclusive(
+            f"Between two dates lie {longest} days, elsewhere about {typical:.0f}, and the question has scenes of these days.",
+            expected="all scenes of the time that the series spans",
+            at=at,
+        )
     if share < 1 and not any(w in case.text for w in ("between", "from", "in ", "during", "since", "until")):
         return failed(
             f"{len(held)} dates are at hand, the series uses {len(days)}.",
@@ -273,6 +282,7 @@ def series_without_hole(case: Case) -> Finding:
             unit="dates",
             at=at,
             scores=scores,
+            severity="warn",
         )
     if len(gaps) >= 3 and longest > case.limits.hole_factor * typical:
         return failed(
@@ -282,8 +292,59 @@ def series_without_hole(case: Case) -> Finding:
             unit="days",
             at=at,
             scores=scores,
+            severity="warn",
         )
     return passed("No hole in the series.", measured=longest, unit="days", at=at, scores=scores)
+
+
+def series_filled(case: Case) -> list[Any] | None:
+    """The graph of a series with the scenes of its longest hole added, each by the same nodes as the first scene; None where the
+    question has none of the same place and roles, or where the nodes of one scene do not stand alone."""
+    nodes, output = case.arguments.get("nodes"), case.nodes.get(case.output)
+    days = sorted({d for d, _ in series_items(case)})
+    if not isinstance(nodes, list) or output is None or len(days) < 2 or len(output["inputs"]) < 2:
+        return None
+    start, end = max(pairwise(days), key=lambda pair: (pair[1] - pair[0]).days)
+    used = set(case.scene_ids)
+    first = case.scenes.get(case.scene_ids[0]) if case.scene_ids else None
+    if first is None:
+        return None
+    fitting = sorted(
+        (
+            s
+            for s in case.scenes.values()
+            if s.scene_id not in used
+            and s.acquired_at is not None
+            and start < s.acquired_at.date() < end
+            and same_grid(s.grid, first.grid)
+            and s.roles >= first.roles
+        ),
+        key=lambda s: str(s.acquired_at),
+    )
+    pattern = case.upstream(output["inputs"][0])
+    own = [n for n in pattern if case.nodes[n]["params"].get("scene") == first.scene_id]
+    if not fitting or len(own) != 1 or any(set(case.upstream(i)) & set(pattern) for i in output["inputs"][1:]):
+        return None
+    by_id = {n.get("id"): n for n in nodes if isinstance(n, dict)}
+    added: list[Any] = []
+    ends: list[tuple[str, str]] = []
+    for k, scene in enumerate(fitting):
+        for name in reversed(pattern):
+            node = by_id[name]
+            params = dict(node.get("params") or {})
+            if params.get("scene") == first.scene_id:
+                params["scene"] = scene.scene_id
+            added.append(
+                {**node, "id": f"{name}_f{k}", "params": params, "inputs": [f"{i}_f{k}" for i in node.get("inputs") or ()]}
+            )
+        ends.append((str(scene.acquired_at), f"{pattern[0]}_f{k}"))
+    for name in output["inputs"]:
+        scene_id = next((case.nodes[n]["params"]["scene"] for n in case.upstream(name) if "scene" in case.nodes[n]["params"]), "")
+        known = case.scenes.get(str(scene_id))
+        ends.append((str(known.acquired_at) if known else "", name))
+    whole = {**by_id[case.output], "inputs": [name for _, name in sorted(ends)]}
+    rest = [n for n in nodes if not (isinstance(n, dict) and n.get("id") == case.output)]
+    return [*rest, *added, whole]
 
 
 def valid_share(case: Case) -> tuple[str, float] | None:
@@ -372,19 +433,94 @@ def quality_entries(case: Case) -> list[dict[str, Any]]:
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
-@check("quality_mask_applied", "warn", catches=("clouds",), reads=("/evidence/validity/quality_mask",))
+@check(
+    "quality_mask_applied",
+    catches=("clouds",),
+    limits=("cloudy_share", "full_look_px"),
+    reads=("/evidence/validity/quality_mask", "/inputs"),
+)
 def quality_mask_applied(case: Case) -> Finding:
-    """Where a scene has a quality band, it was used."""
+    """Where a scene has a quality band, it was used. Where that band flags much of what a single figure was made from, the same
+    figure without those pixels is asked for; otherwise this only warns."""
     if case.observation.tool != "execute" or not any("qa" in s.roles for s in case.used_scenes):
         return not_applicable("no quality band")
     if case.evidence("validity", "quality_mask") in (None, False, "", "none", [], {}):
+        cloudy = _flagged_share(case)
+        if cloudy is not None and cloudy > case.limits.cloudy_share and quality_masked(case) is not None:
+            return inconclusive(
+                f"The scene's quality band flags {cloudy:.0%} of the pixels as cloud or shadow and was not used; the figure "
+                "without them is needed.",
+                expected=f"≤ {case.limits.cloudy_share:.0%} flagged, or the quality band used",
+                at=("/evidence/validity/quality_mask",),
+            )
         return failed(
             "The scene has a quality band that was not used; clouds and shadows are in the figure.",
-            measured=None,
+            measured=cloudy,
             expected="the quality band",
             at=("/evidence/validity/quality_mask",),
+            severity="warn",
         )
     return passed("The quality band was used.", at=("/evidence/validity/quality_mask",))
+
+
+def _flagged_share(case: Case) -> float | None:
+    """Share of the pixels of a graph's one scene that its quality band flags by its product's own rule; None where that cannot be
+    read, or where quality itself is what is asked for."""
+    if len(case.used_scenes) != 1 or case.kind not in ("statistic", "ratio", "area"):
+        return None
+    if any("qa" in str(n["params"].get("role", "")) or n["op"].endswith("qa_mask") for n in case.nodes.values()):
+        return None
+    try:
+        look = look_of(case)
+        grid = case.used_scenes[0].grid
+        window = look.extent(grid)
+        flags = look.flags(case.used_scenes[0], window)
+        region = look.region(grid, window)
+    except CannotLookError:
+        return None
+    seen = flags.valid if region is None else flags.valid & region
+    return float((flags.data[seen] > 0).mean()) if seen.any() else None
+
+
+# Operators of one scene's bands that take the option ``quality_mask``.
+_MASKABLE = frozenset(
+    {
+        "raster.product.index",
+        "raster.product.band",
+        "raster.product.normalized_difference",
+        "raster.product.ratio",
+        "raster.product.math",
+    }
+)
+
+
+def quality_masked(case: Case) -> list[Any] | None:
+    """The graph with each product masked by its own scene's quality band; None where none was left unused, or where its bits
+    could not be read."""
+    nodes = case.arguments.get("nodes")
+    if not isinstance(nodes, list) or case.evidence("validity", "quality_mask") not in (None, False, "", "none", [], {}):
+        return None
+    of_node = {
+        n.get("id"): params.get("scene")
+        for n in nodes
+        if isinstance(n, dict) and n.get("op") == "asset.scene" and isinstance(params := n.get("params"), dict)
+    }
+    readable = {s.scene_id for s in case.used_scenes if any(b.role == "qa" and b.scheme for b in s.bands)}
+    out, n_changed = [], 0
+    for node in nodes:
+        inputs = node.get("inputs") if isinstance(node, dict) else None
+        if (
+            isinstance(node, dict)
+            and node.get("op") in _MASKABLE
+            and isinstance(inputs, (list, tuple))
+            and len(inputs) == 1
+            and of_node.get(inputs[0]) in readable
+            and (node.get("params") or {}).get("role") != "qa"
+        ):
+            node = {**node, "params": {**(node.get("params") or {}), "quality_mask": "auto"}}
+            n_changed += 1
+        out.append(node)
+    return out if n_changed else None
 
 
 @check("quality_mask_of_date", catches=("other date's quality mask",), reads=("/evidence/validity/quality_mask", "/inputs"))

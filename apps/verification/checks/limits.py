@@ -37,6 +37,10 @@ class Limits(BaseModel):
     # completeness
     min_valid_share: float = Field(default=0.02, description="below this share of valid pixels nothing is said of the scene")
     low_valid_share: float = Field(default=0.5, description="below this share of valid pixels the result is warned of")
+    cloudy_share: float = Field(
+        default=0.05, description="share of flagged pixels above which a figure without them is asked for"
+    )
+    other_date_days: int = Field(default=40, description="another date that may be asked for lies at most so far away")
     hole_factor: float = Field(default=2.5, description="a gap in a series longer than this times the median gap is a hole")
     # plausibility
     degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
@@ -61,6 +65,8 @@ class Limits(BaseModel):
     )
     look_windows: int = Field(default=4, description="windows in which layers of larger scenes are compared")
     look_window_px: int = Field(default=32, description="side of such a window; 4 × 32² = 4,096 pixels")
+    witness_points: int = Field(default=12, description="pixels that the tool says it read, compared in a large scene")
+    witness_tolerance: float = Field(default=1e-5, description="relative difference of such a pixel that still is the same")
     max_layer_px: int = Field(default=4_000_000, description="result layers up to this many pixels are read whole")
     mask_agreement: float = Field(default=0.995, description="share of pixels on which mask and own recomputation must agree")
     validity_agreement: float = Field(default=0.995, description="share of pixels on which validity and own nodata policy agree")

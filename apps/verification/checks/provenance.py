@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from apps.core.digests import digest_json, is_digest
-from apps.verification.checks.case import Case, Finding, failed, inconclusive, not_applicable, passed
+from apps.core.geo.scene import SceneInfo
+from apps.verification.checks.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
+from apps.verification.look import CannotLookError, Look
 
 
 @check("inputs_of_the_task", catches=("another scene's result", "stale artifact"), reads=("/inputs",))
@@ -263,3 +265,114 @@ def tool_and_packages_named(case: Case) -> Finding:
     return passed(
         "The tool's version is on record.", measured=case.observation.provenance.tool_version, at=("/provenance/tool_version",)
     )
+
+
+@check(
+    "pixels_read_are_the_sources",
+    catches=(
+        "wrong band mapping",
+        "scale or offset twice or never",
+        "another scene's result",
+        "dropped tile",
+        "fill counted as data",
+        "stale artifact",
+    ),
+    limits=("dense_look_px", "witness_points", "witness_tolerance"),
+    reads=("/evidence/source/pixels_read", "/inputs"),
+)
+def pixels_read_are_the_sources(case: Case) -> Finding:
+    """Single pixels, as the tool says that they came to it, are the source's: same place, same band, same value, same mask."""
+    told = case.evidence("source", "pixels_read")
+    if not isinstance(told, dict) or not told:
+        return not_applicable("the tool handed over no pixels that it read")
+    if case.reader is None:
+        return not_applicable("the source's pixels are not at hand")
+    n = wrong = 0
+    first: tuple[list[Any], float | None] | None = None
+    names = [name for name in told if name in case.scenes]
+    for scene_id in names[:: max(1, len(names) // 12)]:
+        try:
+            pairs = _beside(case, case.scenes[scene_id], told[scene_id])
+        except CannotLookError:
+            continue
+        for mine, value in pairs:
+            n += 1
+            seen = number_of(mine[3])
+            same = (
+                mine[3] is None and value is None
+                if seen is None or value is None
+                else abs(seen - value) <= case.limits.witness_tolerance * max(abs(seen), abs(value), mine[4], 1e-9)
+            )
+            if not same:
+                wrong += 1
+                first = first or (mine, value)
+    at = ("/evidence/source/pixels_read",)
+    if n == 0:
+        return not_applicable("none of the pixels can be read again")
+    if first is not None:
+        (band, col, row, seen, _), value = first
+        return failed(
+            f"{wrong} of {n} pixels came to the tool otherwise than the source has them; the first is band {band} at "
+            f"column {col}, row {row}. It read another band, place, scale, mask or scene.",
+            measured=seen,
+            expected=value,
+            at=at,
+        )
+    return passed(f"{n} pixels came to the tool as the source has them.", measured=n, unit="px", at=at)
+
+
+def _beside(case: Case, scene: SceneInfo, told: Any) -> list[tuple[list[Any], float | None]]:
+    """([band, column, row, value as told, size of the offset], the source's value or None where it is masked) of some pixels of
+    a scene."""
+    out: list[tuple[list[Any], float | None]] = []
+    info = {b.index: b for b in scene.bands}
+    grid = scene.grid
+    is_whole = grid.width * grid.height <= case.limits.dense_look_px
+    reader = case.open(scene.scene_id)
+    if reader is None or not isinstance(told, dict):
+        return out
+    for how in ("stored", "physical"):
+        held = told.get(how)
+        if not isinstance(held, dict):
+            continue
+        bands = [b for b in held if b.isdecimal() and int(b) in info and isinstance(held[b], list)]
+        if not bands:
+            continue
+        indices = tuple(sorted(int(b) for b in bands))
+        points = {
+            (p[0], p[1]): None
+            for b in bands
+            for p in held[b]
+            if isinstance(p, list)
+            and len(p) == 3
+            and all(isinstance(v, int) and not isinstance(v, bool) for v in p[:2])
+            and 0 <= p[0] < grid.width
+            and 0 <= p[1] < grid.height
+        }
+        spread = list(points)
+        if not is_whole:
+            spread = spread[:: max(1, len(spread) // case.limits.witness_points)]
+        chosen = set(spread)
+        plane = Look(case).pixels(scene, indices, (0, 0, grid.width, grid.height)) if is_whole else None
+        values: dict[tuple[int, int], list[float | None]] = {}
+        for col, row in spread:
+            if plane is not None:
+                values[col, row] = [
+                    float(plane.data[k, row, col]) if plane.valid[k, row, col] else None for k in range(len(indices))
+                ]
+            else:
+                one = reader.read(indices, (col, row, 1, 1), physical=False)
+                values[col, row] = [
+                    float(one.data[k, 0, 0]) * info[i].scale + info[i].offset if one.valid[k, 0, 0] else None
+                    for k, i in enumerate(indices)
+                ]
+        for b in bands:
+            k, band = indices.index(int(b)), info[int(b)]
+            for p in held[b]:
+                if isinstance(p, list) and len(p) == 3 and tuple(p[:2]) in chosen:
+                    seen = number_of(p[2])
+                    if how == "stored" and seen is not None:
+                        seen = seen * band.scale + band.offset
+                    mine = [int(b), p[0], p[1], seen if p[2] is None or seen is not None else "no number", abs(band.offset)]
+                    out.append((mine, values[p[0], p[1]][k]))
+    return out

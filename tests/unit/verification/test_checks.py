@@ -430,6 +430,11 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         lambda: s.mean().but(rejected=(s.mean().observation.model_copy(update={"id": "before"}),)),
         "failed",
     ),
+    "provenance.pixels_read_are_the_sources": (
+        s.mean,
+        lambda: s.mean().but({"/evidence/source/pixels_read/s/physical/3/5/2": 0.5}),
+        "failed",
+    ),
     "provenance.tool_and_packages_named": (s.mean, lambda: s.mean().but({"/provenance/tool_version": ""}), "inconclusive"),
 }
 # partial_is_explained warns of every partial result; its good example is the one that says why.
