@@ -21,10 +21,13 @@ from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import Storage, storages
 
+from apps.artifacts.ranges import RemoteBlob
 from apps.core.digests import digest_file, is_digest
 from apps.core.errors import FaultError, UserError
 
 CHUNK = 1 << 20
+# Blobs from this size on are read by ranges where they lie in object storage: a question about a field needs a few megabytes.
+RANGES_FROM = 64 << 20
 
 
 def _root() -> Path:
@@ -135,6 +138,22 @@ def blob_path(digest: str) -> Path:
         if digest_file(draft) != digest:
             raise FaultError(f"the store's bytes of {digest} do not match their name")
         return _settle(draft, digest)
+
+
+def blob_source(digest: str) -> Path | RemoteBlob:
+    """What the blob is read from: the local file where there is one or the blob is small enough to fetch whole; else the object
+    storage, by ranges, where that gives addresses. KeyError where the store does not hold it."""
+    storage, name = _remote(), blob_name(digest)
+    if storage is None or (_root() / name).exists():
+        return blob_path(digest)
+    if not storage.exists(name):
+        raise KeyError(digest)
+    size = storage.size(name)
+    try:
+        is_far = size >= RANGES_FROM and storage.url(name).startswith(("https://", "http://"))
+    except NotImplementedError:
+        is_far = False
+    return RemoteBlob(lambda: storage.url(name), size, name.rpartition("/")[2]) if is_far else blob_path(digest)
 
 
 def blob_is_intact(digest: str) -> bool:

@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from apps.artifacts.ranges import RemoteBlob
 from apps.core.errors import UserError
 
 # Uncompressed bytes (width × height × bands × bytes a sample) that one file may declare.
@@ -53,7 +54,7 @@ def _unsafe(name: str, why: str) -> UserError:
     )
 
 
-def sniff(path: Path) -> Format | None:
+def sniff(path: Path | RemoteBlob) -> Format | None:
     """The format told by the first bytes, or None."""
     with path.open("rb") as f:
         head = f.read(16)

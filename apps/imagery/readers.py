@@ -11,6 +11,7 @@ import math
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,11 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from rasterio.enums import MaskFlags, Resampling
-from rasterio.env import set_gdal_config
+from rasterio.env import get_gdal_config, set_gdal_config
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.windows import Window as RasterioWindow
 
+from apps.artifacts.ranges import RemoteBlob
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
@@ -52,10 +54,17 @@ _STREAM_CACHE = (16 * 2**20, 256 * 2**20)
 _BLOCKS_KEPT = 8
 
 
-def open_raster(path: Path, *, cache_bytes: int | None = None) -> Any:
-    """A rasterio dataset of ``path``, its driver pinned by the first bytes. UserError UNREADABLE where it
-    cannot be opened. ``cache_bytes`` sets what GDAL may keep of blocks (of the process) from here on."""
-    kind = sniff(path)
+def open_raster(path: Path | RemoteBlob, *, cache_bytes: int | None = None) -> Any:
+    """A rasterio dataset of ``path`` (a blob in object storage is read by ranges), its driver pinned by the first
+    bytes. UserError UNREADABLE where it cannot be opened. ``cache_bytes`` sets what GDAL may keep of blocks (of the
+    process) from here on."""
+    far = path if isinstance(path, RemoteBlob) else None
+    try:
+        kind = sniff(path)
+    except OSError as error:
+        if far is None:
+            raise
+        raise _unreachable() from error
     if kind is None:
         raise UserError(
             "UNREADABLE",
@@ -65,18 +74,75 @@ def open_raster(path: Path, *, cache_bytes: int | None = None) -> Any:
         )
     try:
         with rasterio.Env(**GDAL_OPTIONS):
-            dataset = rasterio.open(path, driver=kind.driver)
+            if far is not None:
+                dataset = _FarDataset(far, kind.driver)
+            else:
+                dataset = rasterio.open(path, driver=kind.driver)
         if cache_bytes is not None:
             # an Env puts back what it found when it ends, in whichever thread: so this is said after it
             set_gdal_config("GDAL_CACHEMAX", cache_bytes)
         return dataset
     except RasterioError as error:
+        if far is not None:
+            raise _unreachable() from error
         raise UserError(
             "UNREADABLE",
             "The raster cannot be opened.",
             f"It looks like {kind.name}, but it is broken or cut off.",
             "Ingest the scene again.",
         ) from error
+
+
+class _FarDataset:
+    """A dataset over a remote blob, with a thread of its own: rasterio keeps what it opens by an ``opener`` in a variable of the
+    thread's context, so that opening, reading and closing must be done by one and the same."""
+
+    def __init__(self, blob: RemoteBlob, driver: str):
+        self._blob, self._thread = blob, ThreadPoolExecutor(1, thread_name_prefix="far")
+        try:
+            self._dataset = self._in_thread(rasterio.open, blob.name, driver=driver, opener=blob.opener)
+        except BaseException:
+            self._thread.shutdown()
+            raise
+
+    def _in_thread(self, work: Any, *given: Any, **named: Any) -> Any:
+        def done() -> Any:
+            # what GDAL is told holds for the thread
+            with rasterio.Env(**GDAL_OPTIONS | {"GDAL_CACHEMAX": get_gdal_config("GDAL_CACHEMAX")}):
+                return work(*given, **named)
+
+        found = self._thread.submit(done).result()
+        if self._blob.trouble is not None:
+            raise _unreachable() from self._blob.trouble
+        return found
+
+    def read(self, *given: Any, **named: Any) -> Any:
+        return self._in_thread(self._dataset.read, *given, **named)
+
+    def read_masks(self, *given: Any, **named: Any) -> Any:
+        return self._in_thread(self._dataset.read_masks, *given, **named)
+
+    def close(self) -> None:
+        if not self._dataset.closed:
+            self._thread.submit(self._dataset.close).result()
+            self._thread.shutdown()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._dataset.closed)
+
+    def __getattr__(self, name: str) -> Any:
+        # some properties look into files
+        return self._in_thread(getattr, self._dataset, name)
+
+
+def _unreachable() -> UserError:
+    return UserError(
+        "UNREADABLE",
+        "Pixels of the scene cannot be read.",
+        "They lie in the object storage, and it did not give the part that was asked for.",
+        "Try again; if it stays so, tell the administrator.",
+    )
 
 
 class SceneReader:
@@ -87,7 +153,7 @@ class SceneReader:
     the mask shows it; with ``physical=False`` they keep their stored value.
     """
 
-    def __init__(self, info: SceneInfo, path: Path):
+    def __init__(self, info: SceneInfo, path: Path | RemoteBlob):
         self._info, self._path = info, path
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -147,6 +213,8 @@ class SceneReader:
                 dataset.close()
             self._opened.clear()
             self._spare.clear()
+        if isinstance(self._path, RemoteBlob):
+            self._path.rest()
 
     def read(
         self,
@@ -202,15 +270,16 @@ class SceneReader:
             return MaskedRaster(stored, valid, part, chosen, "DN")
         return MaskedRaster(_physical(stored, valid, chosen), valid, part, chosen, _unit(chosen))
 
-    @staticmethod
     def _stored(
-        dataset: Any, bands: list[int], place: RasterioWindow, shape: tuple[int, int]
+        self, dataset: Any, bands: list[int], place: RasterioWindow, shape: tuple[int, int]
     ) -> NDArray[Any]:
         try:
             out: NDArray[Any] = dataset.read(
                 bands, window=place, out_shape=(len(bands), *shape), resampling=Resampling.nearest
             )
         except RasterioError as error:
+            if isinstance(self._path, RemoteBlob):
+                raise _unreachable() from error
             raise UserError(
                 "UNREADABLE",
                 "Pixels of the scene cannot be read.",
@@ -262,6 +331,8 @@ class SceneReader:
                 dataset.close()
             self._opened.clear()
             self._spare.clear()
+        if isinstance(self._path, RemoteBlob):
+            self._path.rest()
 
     def __enter__(self) -> SceneReader:
         return self
@@ -290,9 +361,9 @@ def _unit(bands: Sequence[Band]) -> str:
     return units.pop() if len(units) == 1 else "mixed"
 
 
-def open_scene(info: SceneInfo, path: Path | str) -> SceneReader:
+def open_scene(info: SceneInfo, path: Path | RemoteBlob | str) -> SceneReader:
     """A reader of the scene that ``info`` describes, over the raster at ``path``.
 
     Raises UserError UNREADABLE for a broken file, FaultError where size or band count contradict ``info``.
     """
-    return SceneReader(info, Path(path))
+    return SceneReader(info, Path(path) if isinstance(path, str) else path)

@@ -13,7 +13,8 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Project
 from apps.accounts.selectors import Person, access_project_by_id, can, projects_for_user
-from apps.artifacts.blobs import blob_path
+from apps.artifacts.blobs import blob_path, blob_source
+from apps.artifacts.ranges import RemoteBlob
 from apps.core.errors import NotFoundError, UserError
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
@@ -125,6 +126,12 @@ def scene_paths(scene_ids: Sequence[str]) -> dict[str, Path]:
     """Local files of the scenes' COGs by id, for runs; scenes that are gone or have no pixels are left out."""
     rows = Scene.objects.filter(pk__in=scene_ids, cog__isnull=False).values_list("pk", "cog_id")
     return {str(key): blob_path(cog) for key, cog in rows}
+
+
+def scene_sources(scene_ids: Sequence[str]) -> dict[str, Path | RemoteBlob]:
+    """What the scenes' pixels are read from, by id, for runs: local files, or blobs in object storage read by ranges."""
+    rows = Scene.objects.filter(pk__in=scene_ids, cog__isnull=False).values_list("pk", "cog_id")
+    return {str(key): blob_source(cog) for key, cog in rows}
 
 
 def scene_infos(scene_ids: Sequence[str]) -> dict[str, SceneInfo]:

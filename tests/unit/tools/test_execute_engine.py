@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -229,3 +230,17 @@ def test_bounds_of_an_area_are_its_outline_moved_by_half_a_pixel(op: str, unit: 
     assert o.result.value == pytest.approx(200 * per)
     assert o.result.interval == pytest.approx(((200 - 28) * per, (200 + 30) * per))
     assert node_of(o, "out")["edge_px"] == 56 and node_of(o, "out")["outer_edge_px"] == 60
+
+
+def test_threads_that_ask_at_once_share_one_reader() -> None:
+    opened = []
+
+    class Slow(Bench):
+        def _open(self, info: Any) -> Any:
+            time.sleep(0.05)
+            opened.append(super()._open(info))
+            return opened[-1]
+
+    for _ in range(3):
+        Slow(scene(STORED, ["red", "nir"]), window_px=256, threads=4).execute(NDVI)
+    assert len(opened) == 3 and all(r.closed for r in opened)

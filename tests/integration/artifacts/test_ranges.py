@@ -1,0 +1,211 @@
+"""Pixels by range request: a loopback server that gives parts, a storage that points there, the same figures with less read."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+from django.conf import settings
+from django.core.files.storage import FileSystemStorage
+from django.test import override_settings
+
+from apps.artifacts import blobs
+from apps.artifacts.blobs import blob_name, blob_put, blob_source
+from apps.artifacts.ranges import BLOCK, RemoteBlob
+from apps.core.errors import UserError
+from apps.core.evidence.observation import TaskRef
+from apps.core.evidence.plan import Plan, Question
+from apps.core.geo import Band, Grid, SceneInfo
+from apps.imagery.readers import open_scene
+from apps.tools.toolbox import LocalToolBox
+from tests.unit.tools.rasters import MemoryLayers
+
+SIDE = 3000
+
+
+class Server:
+    """Serves a folder by ranges; ``status`` and ``twist`` make it answer wrongly."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.asked = folder, list[tuple[str, int, int]]()
+        self.status, self.n_faults, self.twist = 206, 0, 0
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                held = (owner.folder / self.path.partition("?")[0].lstrip("/")).read_bytes()
+                place = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
+                assert place is not None, "the whole blob was asked for"
+                first, last = int(place[1]), int(place[2])
+                owner.asked.append((self.path, first, last))
+                status = 206
+                if owner.n_faults:
+                    owner.n_faults, status = owner.n_faults - 1, owner.status
+                body = held[first:last + 1] if status == 206 else b"no"
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                if status == 206:
+                    self.send_header("Content-Range", f"bytes {first + owner.twist}-{last}/{len(held)}")
+                if status == 302:
+                    self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+class FarStorage(FileSystemStorage):
+    """A folder whose files have addresses, as object storage has; each address is signed anew."""
+
+    n_signed = 0
+
+    def url(self, name: str | None) -> str:
+        FarStorage.n_signed += 1
+        return f"{self.base_url}{name}?signature={FarStorage.n_signed}"
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "far").mkdir()
+    server = Server(tmp_path / "far")
+    stores = {**settings.STORAGES, "artifacts": {
+        "BACKEND": f"{__name__}.FarStorage", "OPTIONS": {"location": tmp_path / "far", "base_url": server.url}}}  # fmt: skip
+    monkeypatch.setattr(blobs, "RANGES_FROM", 1 << 20)
+    with override_settings(STORAGES=stores, ARTIFACTS_ROOT=tmp_path / "near"):
+        yield server
+    server.http.shutdown()
+    server.http.server_close()
+
+
+@pytest.fixture
+def kept(far: Server, tmp_path: Path) -> tuple[SceneInfo, Path, str]:
+    """(scene, its file here, its digest) of a raster that lies in the far storage alone."""
+    transform = (10.0, 0.0, 600000.0, 0.0, -10.0, 5600000.0)
+    planes = np.random.default_rng(3).integers(1, 5000, (2, SIDE, SIDE)).astype(np.uint16)
+    here = tmp_path / "here.tif"
+    with rasterio.open(here, "w", driver="GTiff", width=SIDE, height=SIDE, count=2, dtype="uint16", crs="EPSG:32630",
+                       transform=rasterio.Affine(*transform), tiled=True, blockxsize=512, blockysize=512, compress="deflate",
+                       zlevel=1) as out:  # fmt: skip
+        out.write(planes)
+    digest, _ = blob_put(here)
+    (settings.ARTIFACTS_ROOT / blob_name(digest)).unlink()
+    grid = Grid(crs="EPSG:32630", transform=transform, width=SIDE, height=SIDE)
+    bands = (Band(index=1, role="red", role_source="person"), Band(index=2, role="nir", role_source="person"))
+    return SceneInfo(scene_id="s", artifact=digest, name="far.tif", grid=grid, dtype="uint16", bands=bands), here, digest
+
+
+def _ndvi(info: SceneInfo, source: Any, region: dict[str, Any] | None = None) -> Any:
+    nodes = [{"id": "s", "op": "asset.scene", "params": {"scene": "s"}},
+             {"id": "q", "op": "raster.product.index", "inputs": ["s"], "params": {"index": "ndvi"}},
+             {"id": "out", "op": "raster.summarize.statistic", "inputs": ["q"], "params": {"statistic": "mean"}}]  # fmt: skip
+    arguments: dict[str, Any] = {"nodes": nodes, "output": "out", "region": region, "region_crs": "image"}
+    task = TaskRef(task_type="index_statistic", question="NDVI?", answer_form="number")
+    box = LocalToolBox(open_scene=lambda i: open_scene(i, source), layers=MemoryLayers())
+    question = Question(text="NDVI?", scenes=(info,))
+    return box.call(tool="execute", arguments=arguments, question=question, plan=Plan(task=task), step=1)
+
+
+def test_a_question_is_answered_from_object_storage_with_the_same_digits(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    info, here, digest = kept
+    source = blob_source(digest)
+    assert isinstance(source, RemoteBlob)
+    found, wanted = _ndvi(info, source), _ndvi(info, here)
+    assert found.status.state == "ok", found.status.reason
+    assert found.result.value == wanted.result.value
+    assert found.evidence.intermediate == wanted.evidence.intermediate
+    assert not (settings.ARTIFACTS_ROOT / blob_name(digest)).exists(), "no copy was made"
+    # an address of its own for each request, since signed ones expire
+    assert len({path for path, _, _ in far.asked}) == len(far.asked) == source.n_requests
+
+
+def test_a_small_region_reads_a_small_part(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    info, here, digest = kept
+    source = blob_source(digest)
+    assert isinstance(source, RemoteBlob)
+    region = {"type": "Polygon", "coordinates": [[[600, 600], [900, 600], [900, 900], [600, 600]]]}
+    assert _ndvi(info, source, region).result.value == _ndvi(info, here, region).result.value
+    assert source.n_bytes < 0.25 * source.size and max(b - a for _, a, b in far.asked) <= 4 * BLOCK
+
+
+def test_threads_read_parts_at_once(kept: tuple[SceneInfo, Path, str]) -> None:
+    info, here, digest = kept
+    windows = [(c, r, 400, 300) for c in range(0, 2600, 400) for r in range(0, 2700, 700)]
+    with open_scene(info, here) as reader:
+        wanted = [reader.read([2, 1], w).data for w in windows]
+    with open_scene(info, blob_source(digest)) as reader, ThreadPoolExecutor(6) as pool:
+        for a, b in zip(pool.map(lambda w: reader.read([2, 1], w).data, windows), wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_storage_that_falters_is_asked_again(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    _, here, digest = kept
+    source = blob_source(digest)
+    assert isinstance(source, RemoteBlob)
+    far.status, far.n_faults = 503, 2
+    assert source.read(5, 100) == here.read_bytes()[5:105]
+    with source.open() as file:
+        file.seek(-7, 2)
+        assert file.read() == here.read_bytes()[-7:] and file.read() == b""
+
+
+@pytest.mark.parametrize("status", [200, 302, 403, 404, 416])
+def test_what_is_no_part_is_refused(far: Server, kept: tuple[SceneInfo, Path, str], status: int) -> None:
+    info, _, digest = kept
+    far.status, far.n_faults = status, 1000
+    source = blob_source(digest)
+    with pytest.raises(UserError, match="object storage"):
+        open_scene(info, source)
+    assert all(path.startswith("/") for path, _, _ in far.asked)
+
+
+def test_another_part_than_was_asked_for_is_refused(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    _, _, digest = kept
+    source = blob_source(digest)
+    assert isinstance(source, RemoteBlob)
+    far.twist = 1
+    with pytest.raises(OSError, match="another part"):
+        source.read(0, 10)
+
+
+def test_a_storage_that_breaks_midway_gives_no_number(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    info, _, digest = kept
+    source = blob_source(digest)
+    reader = open_scene(info, source)
+    far.status, far.n_faults = 403, 10_000
+    task = TaskRef(task_type="index_statistic", question="NDVI?", answer_form="number")
+    nodes = [{"id": "s", "op": "asset.scene", "params": {"scene": "s"}},
+             {"id": "q", "op": "raster.product.index", "inputs": ["s"], "params": {"index": "ndvi"}},
+             {"id": "out", "op": "raster.summarize.statistic", "inputs": ["q"], "params": {"statistic": "mean"}}]  # fmt: skip
+    box = LocalToolBox(open_scene=lambda _: reader, layers=MemoryLayers())
+    o = box.call(tool="execute", arguments={"nodes": nodes, "output": "out"}, question=Question(text="?", scenes=(info,)),
+                 plan=Plan(task=task), step=1)  # fmt: skip
+    assert o.status.state == "failed" and o.result.value is None and "object storage" in o.status.reason
+
+
+def test_small_and_near_blobs_are_files(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    small, _ = blob_put(b"x" * 100)
+    (settings.ARTIFACTS_ROOT / blob_name(small)).unlink()
+    assert isinstance(blob_source(small), Path)
+    _, here, digest = kept
+    blob_put(here)
+    assert isinstance(blob_source(digest), Path)
+    with pytest.raises(KeyError):
+        blob_source("sha256:" + "0" * 64)
+    assert far.asked == []
