@@ -21,7 +21,7 @@ from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, Tool
 from apps.core.versions import installed_versions
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
-from apps.imagery.selectors import scene_infos_of_project, scene_paths
+from apps.imagery.selectors import scene_infos_of_project, scene_sources
 from apps.imagery.stac import StacApi, search_apis, stac_items
 from apps.prior.selectors import DatabasePrior
 from apps.runs.models import Run
@@ -121,7 +121,7 @@ def catalogue(project_id: Any) -> dict[str, Any]:
 
 def opener_of(question: Question) -> Callable[[SceneInfo], RasterReader]:
     """Opens scenes of the question. Paths are looked up now: the tools' reading threads never touch the database."""
-    paths = scene_paths([s.scene_id for s in question.scenes])
+    paths = scene_sources([s.scene_id for s in question.scenes])
 
     def open_one(info: SceneInfo) -> RasterReader:
         if info.scene_id not in paths:
