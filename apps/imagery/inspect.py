@@ -7,6 +7,7 @@ guess.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -492,6 +493,8 @@ class _Inspector:
             self.add("scale", "Scale", "ok", _scale_name(bands[0]), "Given by a person.", ask)
             return bands
         if any(b.scale != 1 or b.offset != 0 for b in facts.bands):
+            # the product's own scale, written into the file: its unit and fill hold too
+            bands = [_declared(b, c) for b, c in zip(bands, self.codings, strict=True)]
             self.add("scale", "Scale", "ok", _scale_name(bands[0]), "Declared in the file; applied once, on reading.", ask)
             return bands
         if mod13:
@@ -805,6 +808,16 @@ def _is_missing(value: float) -> bool:
 def _without(bands: list[Band], value: float) -> list[Band]:
     """The bands with ``value`` as nodata of each that declares none of its own."""
     return [b if b.role == "alpha" or b.nodata is not None else b.model_copy(update={"nodata": value}) for b in bands]
+
+
+def _declared(band: Band, coding: profiles.Coding | None) -> Band:
+    """A band whose scale the file declares, with the unit and fill of its product where that codes values just so."""
+    if coding is None or not math.isclose(band.scale, coding.scale, rel_tol=1e-4) \
+            or not math.isclose(band.offset, coding.offset, rel_tol=1e-4, abs_tol=1e-9):
+        return band
+    band = _without_fill(band, coding)
+    return band.model_copy(update={"unit": coding.unit if band.unit == "DN" else band.unit,
+                                   "valid_range": band.valid_range or coding.valid_range})
 
 
 def _reflective(band: Band, offset: float = 0.0) -> Band:
