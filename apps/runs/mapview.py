@@ -19,6 +19,7 @@ from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import transformer
 from apps.core.geo.scene import SceneInfo
+from apps.core.geo.vector import VectorInfo
 from apps.core.ports import LayerStore
 from apps.imagery.tiles import default_view, image_zoom
 from apps.runs.headline import quantity_text, scene_detail, scene_title
@@ -52,7 +53,8 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
     """Layers of a run, results above imagery; ``only`` limits the results to one observation's (and what it rests on)."""
     question = state.question
     scenes = question.scenes if question else ()
-    geo = _is_geo(scenes)
+    files = vectors_used(state)
+    geo = _is_geo(scenes) or not scenes
     if not geo:
         scenes = (
             scenes[:1]
@@ -86,6 +88,19 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
             if layer:
                 layer["visible"] = layer["visible"] and (held.effective != "reject" or only is held)
                 layers.append(layer)
+    for vector in files if geo else ():
+        layers.append(
+            {
+                "id": f"vector-{vector.vector_id}",
+                "name": vector.name,
+                "group": "Vector layers",
+                "detail": f"{vector.n:,} {vector.noun}",
+                "kind": "geojson",
+                "style": "reference",
+                "visible": True,
+                "url": reverse("run_layer", args=[state.run_id, vector.artifact]),
+            }
+        )
     for i, scene in enumerate(scenes[:MAX_SCENE_LAYERS]):
         bands, name = shown_bands(scene)
         path = reverse("tile_scene" if geo else "tile_scene_image", args=[scene.scene_id, 0, 0, 0])
@@ -103,7 +118,7 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
                 "opacity": 1,
             }
         )
-    bounds = [scene_bounds(s) for s in scenes]
+    bounds = [scene_bounds(s) for s in scenes] or [list(v.bounds) for v in files]
     config: dict[str, Any] = {
         "crs": "geo" if geo else "image",
         "layers": layers,
@@ -129,6 +144,19 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
         if len(scenes) > 1:
             config["swipe"] = [f"scene-{scenes[0].scene_id}", f"scene-{scenes[-1].scene_id}"]
     return config
+
+
+def vectors_used(state: RunState) -> list[VectorInfo]:
+    """The vector files of the question that its plan names, in their order."""
+    if state.question is None or not state.question.vectors or state.plan is None:
+        return []
+    named: set[str] = set()
+    for step in state.plan.steps:
+        sources, nodes = step.arguments.get("sources"), step.arguments.get("nodes")
+        held: list[Any] = list(sources) if isinstance(sources, list) else []
+        held += [n.get("params") for n in nodes if isinstance(n, dict)] if isinstance(nodes, list) else []
+        named |= {str(h["vector"]) for h in held if isinstance(h, dict) and h.get("vector")}
+    return [v for v in state.question.vectors if v.artifact in named]
 
 
 def features_for_map(layers: LayerStore, ref: LayerRef, scenes: Sequence[SceneInfo], *, limit: int) -> dict[str, Any]:

@@ -21,12 +21,13 @@ from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.imagery import tiles
 from apps.imagery.selectors import scenes_for_ask, vectors_for_ask
+from apps.imagery.vector_views import outlines_for_map
 from apps.runs import selectors, services, thumbnail
 from apps.runs.arguments import choices_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
-from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config
+from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
 from apps.runs.report import report_bytes
 
@@ -302,6 +303,11 @@ def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
         ),
         None,
     )
+    if found is None and (vector := next((v for v in vectors_used(state) if v.artifact == digest), None)) is not None:
+        shapes, crs = layers(run.project_id).read_vector(digest)
+        drawn = JsonResponse(outlines_for_map(vector, shapes, crs))
+        drawn["Cache-Control"] = "private, max-age=86400, immutable"
+        return drawn
     if found is None:
         raise NotFoundError("layer")
     held, ref = found

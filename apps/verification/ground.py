@@ -146,13 +146,33 @@ def on_plane(*placed: Placed) -> list[list[BaseGeometry]]:
     west, south, east, north = bounds[:, 0].min(), bounds[:, 1].min(), bounds[:, 2].max(), bounds[:, 3].max()
     if (east - west) / 2 > MAX_REACH or north - south > 20:
         raise CannotPlaceError("the things lie too far apart for one plane")
-    plane = f"+proj=tmerc +lat_0={(south + north) / 2:.8f} +lon_0={(west + east) / 2:.8f} +k=1 +datum=WGS84 +units=m"
-    t = transformer("EPSG:4326", plane)
+    t = transformer("EPSG:4326", _plane((west + east) / 2, (south + north) / 2))
 
     def move(g: BaseGeometry) -> BaseGeometry:
         return shapely.transform(g, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
 
     return [[move(g) for g in p.shapes] for p in placed]
+
+
+def inside_of(placed: Placed, region: dict[str, Any]) -> Placed:
+    """The instances whose middle lies in a region in degrees."""
+    outline = shape(region["geometry"] if region.get("type") == "Feature" else region)
+    shapely.prepare(outline)
+    return Placed([g for g in placed.shapes if outline.covers(shapely.centroid(g))], placed.pixel_m)
+
+
+def grown_by(geometry: BaseGeometry, crs: str, metres: float) -> BaseGeometry:
+    """A geometry grown by metres, in degrees."""
+    there = Placed([_to_degrees(geometry, crs)])
+    ((flat,),) = on_plane(there)
+    middle = there.shapes[0].envelope.centroid
+    back = transformer(_plane(middle.x, middle.y), "EPSG:4326")
+    wide = flat.buffer(metres, quad_segs=48)
+    return shapely.transform(wide, lambda p: np.column_stack(back.transform(p[:, 0], p[:, 1])))
+
+
+def _plane(lon: float, lat: float) -> str:
+    return f"+proj=tmerc +lat_0={lat:.8f} +lon_0={lon:.8f} +k=1 +datum=WGS84 +units=m"
 
 
 def standing_in(

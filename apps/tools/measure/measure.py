@@ -500,6 +500,10 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
     for s in sources:
         _needs_length(s)
     plane = Plane(sources)
+    if reference is not None and between == "edges" and (subject.mask is None) != (reference.mask is None):
+        # corners of a mask's outline do not tell what lies inside of it: shapes do
+        for s in sources:
+            _to_features(s)
     one = _instances(plane, subject, between)
     other = one if reference is None else _instances(plane, reference, between)
     if one.n == 0 or other.n == 0 or (reference is None and one.n < 2):

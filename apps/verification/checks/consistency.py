@@ -36,7 +36,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
 from apps.verification.checks.geometry import grid_offset
 from apps.verification.checks.radiometry import statistic_of
-from apps.verification.ground import CannotPlaceError, on_plane, place, source_of, standing_in
+from apps.verification.ground import CannotPlaceError, grown_by, inside_of, on_plane, place, source_of, standing_in
 from apps.verification.look import (
     OPS,
     CannotLookError,
@@ -1021,8 +1021,7 @@ def zonal_matches_source(case: Case) -> Finding:
 
 def zones_px(case: Case, params: dict[str, Any], grid: Grid) -> dict[str, BaseGeometry]:
     """Name → outline in pixels of a grid, of the zones that a call names. CannotLookError where they have no place there."""
-    if number_of(params.get("buffer_m") or 0) != 0:
-        raise CannotLookError("the second look does not follow grown zones")
+    grown = number_of(params.get("buffer_m") or 0) or 0.0
     digest, geojson = params.get("vector"), params.get("geojson")
     try:
         if isinstance(digest, str) and digest and case.layers is not None:
@@ -1036,6 +1035,11 @@ def zones_px(case: Case, params: dict[str, Any], grid: Grid) -> dict[str, BaseGe
         field, only = str(params.get("name") or "name"), params.get("only") or ()
         named = [(str((f.get("properties") or {}).get(field, f"zone {i}"))[:120], f) for i, f in enumerate(features, 1)]
         held = [(n, shape(f["geometry"])) for n, f in named if not only or n in only]
+        if grown:
+            if crs == "image":
+                raise CannotLookError("the second look does not follow zones that were grown in pixels")
+            held = [(n, grown_by(g, crs, grown)) for n, g in held]
+            crs = "EPSG:4326"
         held = [(n, g) for n, g in held if g.geom_type in ("Polygon", "MultiPolygon")]
         if params.get("dissolve"):
             name = held[0][0] if len(held) == 1 else f"{len(held)} zones together"
@@ -1428,16 +1432,22 @@ def relation_recomputes(case: Case) -> Finding:
     sources = case.arguments.get("sources")
     is_given = isinstance(sources, list) and any(isinstance(s, dict) and (s.get("vector") or s.get("geometry")) for s in sources)
     relation, metric = str(spec.get("relation") or ""), str(spec.get("metric"))
-    if not relation and not (is_given and metric == "distance"):
-        return not_applicable("neither a relation nor a distance between things")
-    if case.is_limited or metric not in ("count", "ratio", "area", "distance") or spec.get("others"):
-        return not_applicable("a region or a metric that is not followed here")
+    if not relation and not (is_given and (metric == "distance" or (metric == "count" and case.is_limited))):
+        return not_applicable("neither a relation nor a distance between things, nor things in a region")
+    if metric not in ("count", "ratio", "area", "distance") or spec.get("others"):
+        return not_applicable("a metric that is not followed here")
     if metric == "ratio" and spec.get("denominator") != "subject":
         return not_applicable("a ratio to something else")
     if spec.get("distance_between", "edges") != "edges":
         return not_applicable("centroids")
     try:
-        subject = place(case, source_of(case, str(spec.get("subject") or "subject")))
+        asked = source_of(case, str(spec.get("subject") or "subject"))
+        subject = place(case, asked)
+        if case.is_limited:
+            # masks are cut by a region before they become things
+            if case.region is None or case.region[1] != "EPSG:4326" or asked.get("mode") == "regions":
+                return not_applicable("a region that is not followed here")
+            subject = inside_of(subject, case.region[0])
         named = str(spec.get("reference") or "")
         reference = place(case, source_of(case, named)) if named else subject
         one, other = on_plane(subject, reference)
@@ -1445,7 +1455,7 @@ def relation_recomputes(case: Case) -> Finding:
         return not_applicable(f"the things cannot be placed: {why}")
     except Exception:  # unreadable shapes are another check's finding
         return not_applicable("the things cannot be read")
-    if not one or not other or (not named and metric != "distance"):
+    if not one or (named and not other) or (not named and metric not in ("distance", "count")):
         return not_applicable("nothing to relate")
     at = ("/result/value", "/arguments/spec")
     slack = max(subject.pixel_m, reference.pixel_m)
