@@ -12,7 +12,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.selectors import projects_for_user
 from apps.review import reliability
-from apps.review.domain import agreement, value_of_information
+from apps.review.domain import agreement, krippendorff_alpha, value_of_information
 from apps.review.models import Claim, VerdictRecord
 from apps.runs.models import ObservationRow
 
@@ -128,10 +128,15 @@ def reviewers_agreement(user: User) -> dict[str, Any]:
 
 def _first_pairs(records: QuerySet[VerdictRecord]) -> list[tuple[str, str]]:
     """(first reviewer's verdict, second reviewer's) of each observation that two people judged right or wrong, in order."""
+    return [(values[0], values[1]) for values in _first_values(records)]
+
+
+def _first_values(records: QuerySet[VerdictRecord]) -> list[list[str]]:
+    """The first verdict of each reviewer, in order, of every observation that two or more judged right or wrong."""
     firsts: dict[str, dict[Any, str]] = {}
     for v in records.filter(undone_at__isnull=True, value__in=["accept", "reject"]).order_by("given_at"):
         firsts.setdefault(v.observation_id, {}).setdefault(v.author_id, v.value)
-    return [(vs[0], vs[1]) for vs in (list(d.values()) for d in firsts.values()) if len(vs) > 1]
+    return [list(d.values()) for d in firsts.values() if len(d) > 1]
 
 
 def _judged(record: VerdictRecord) -> reliability.Judged:
@@ -166,6 +171,7 @@ def verifier_figures() -> dict[str, Any]:
             judged=[_judged(r) for r in labelled if r.observation.is_audit and r.observation.decision == "accept"],
         ),
         "agreement": agreement(pairs)
+        | {"alpha": krippendorff_alpha(_first_values(VerdictRecord.objects.all()))}
         | {"cells": [[pairs.count((a, b)) for b in ("accept", "reject")] for a in ("accept", "reject")]},
         "by_tool": _by(labelled, "tool"),
         "by_task_type": _by(labelled, "task_type"),

@@ -105,6 +105,29 @@ def test_inverse_probability_undoes_the_selection_of_reviews() -> None:
     assert weighted.trials < len(reviewed)  # weights cost certainty
 
 
+def test_the_audits_estimator_has_no_bias_over_many_draws() -> None:
+    """300 reviews of a population with known truth (Horvitz and Thompson 1952; as a ratio, Hájek 1971): every rejected one is
+    shown, of the accepted ones a share that depends on their cell. The mean estimate is the truth; the plain share is far off."""
+    rng = random.Random(5)
+    population = []
+    for _ in range(600):
+        right = rng.random() < 0.8
+        rejected = rng.random() < (0.1 if right else 0.7)
+        population.append((right, 1.0 if rejected else rng.choice([0.1, 0.3])))
+    rate = sum(right for right, _ in population) / len(population)
+    weighted, totals, plain = [], [], []
+    for _ in range(300):
+        shown = [Outcome("t", "measure", "count", "c", right, shown_probability=p) for right, p in population if rng.random() < p]
+        held = tally(shown)
+        weighted.append(held.successes / held.trials)
+        totals.append(sum(o.total_weight for o in shown if o.is_success) / len(population))
+        plain.append(sum(o.is_success for o in shown) / len(shown))
+    error = stats.sem(weighted)
+    assert abs(sum(weighted) / 300 - rate) < 3 * error + 0.002, "a ratio's bias is of the order of 1/n"
+    assert abs(sum(totals) / 300 - rate) < 3 * stats.sem(totals)
+    assert abs(sum(plain) / 300 - rate) > 0.1
+
+
 def test_concentration_is_fixed_until_there_is_enough_and_then_follows_the_spread() -> None:
     assert fit_concentration([(1, 2, 0.5)] * 4) == DEFAULT_CONCENTRATION
     alike = fit_concentration([(40, 50, 0.8)] * 12)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.review.domain import agreement, uncertainty, value_of_information
+from apps.review.domain import agreement, krippendorff_alpha, uncertainty, value_of_information
 
 
 def test_kappa_of_a_worked_table() -> None:
@@ -11,6 +11,18 @@ def test_kappa_of_a_worked_table() -> None:
     found = agreement(pairs)
     assert found["observed"] == pytest.approx(0.7)
     assert found["kappa"] == pytest.approx(0.4)
+
+
+def test_alpha_of_the_published_example() -> None:
+    """Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability": four observers, twelve units, nominal: 0.743."""
+    rows = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
+    units = [[row[i] for row in rows if row[i] != "."] for i in range(12)]
+    assert krippendorff_alpha(units) == pytest.approx(0.743, abs=5e-4)
+    # two observers of one trait: alpha of a 2 × 2 table by hand, D_o = 15/50, D_e from 55 and 45 of 100
+    pairs = [["a", "a"]] * 20 + [["a", "b"]] * 5 + [["b", "a"]] * 10 + [["b", "b"]] * 15
+    assert krippendorff_alpha(pairs) == pytest.approx(1 - 99 * 30 / (2 * 55 * 45))
+    assert krippendorff_alpha([["a", "a"], ["a"]]) is None
+    assert krippendorff_alpha([]) is None
 
 
 def test_agreement_of_nothing_is_unknown() -> None:
