@@ -37,6 +37,7 @@ def repeated_scene(folder: Path, side: int, *, seed: int = 7) -> Path:
         "blockysize": 512,
         "compress": "deflate",
         "zlevel": 1,
+        "num_threads": "all_cpus",
         "bigtiff": "IF_SAFER",
     }
     with rasterio.open(path, "w", **profile) as out:

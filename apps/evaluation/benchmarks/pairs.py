@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -63,6 +66,22 @@ def compared(
     return Row(what, spread(ours), peer_name, spread(peer), spread(ratios), unit, note, detail)
 
 
+def row_of(what: str, ours: list[dict[str, float]], name: str, peer: list[dict[str, float]]) -> Row:
+    """A row of what ``in_process`` gave in turns, with processor time, peak memory, and a word where the values differ."""
+    cpu, peer_cpu = (spread([r["cpu_s"] for r in rs])[0] for rs in (ours, peer))
+    return Row(
+        what,
+        spread([r["seconds"] for r in ours]),
+        name,
+        spread([r["seconds"] for r in peer]),
+        spread([a["seconds"] / b["seconds"] for a, b in zip(ours, peer, strict=True)]),
+        "s",
+        note=f"peak RSS {max(r['rss_mb'] for r in ours):.0f} MB against {max(r['rss_mb'] for r in peer):.0f}; processor "
+        f"{cpu:.1f} s against {peer_cpu:.1f}{difference(ours[0], peer[0])}",
+        detail={"value": ours[0]["value"], "peer_value": peer[0]["value"]},
+    )
+
+
 def in_process(code: str, *arguments: str, timeout_s: float = 900.0) -> dict[str, float]:
     """Runs Python ``code`` in a fresh process; seconds as the code itself prints them on its last line, and its peak RSS in MB.
 
@@ -90,12 +109,36 @@ def in_process(code: str, *arguments: str, timeout_s: float = 900.0) -> dict[str
 
 
 # what a measured child prints at its end: its own seconds, its value, its peak RSS in MB, and its processor's seconds: those of
-# what it measured, where it marked the start as ``_cpu``
+# what it measured, where it marked the start as ``_cpu``; processes that it started count with it
 CHILD_END = """
 import resource as _r
-_u = _r.getrusage(_r.RUSAGE_SELF)
-print(_seconds, _value, _u.ru_maxrss / 1024, _u.ru_utime + _u.ru_stime - globals().get("_cpu", 0.0))
+_u, _c = _r.getrusage(_r.RUSAGE_SELF), _r.getrusage(_r.RUSAGE_CHILDREN)
+print(_seconds, _value, max(_u.ru_maxrss, _c.ru_maxrss) / 1024,
+      _u.ru_utime + _u.ru_stime - globals().get("_cpu", 0.0) + _c.ru_utime + _c.ru_stime)
 """
+
+
+def lacks_memory(name: str, needed_mb: float) -> str:
+    """Why a peer that needs that much memory is skipped here, or ''."""
+    free = next(int(line.split()[1]) / 1024 for line in Path("/proc/meminfo").read_text().splitlines()
+                if line.startswith("MemAvailable:"))
+    if needed_mb < 0.8 * free:
+        return ""
+    return f"{name} (would need {needed_mb / 1024:.1f} GB of memory, {free / 1024:.1f} GB are free)"
+
+
+def lacks_disk(folder: str, needed_mb: float) -> str:
+    """Why nothing of that size is written to ``folder``, or ''."""
+    free = shutil.disk_usage(folder).free / 2**20
+    return "" if needed_mb < 0.9 * free else (
+        f"This needs {needed_mb / 1024:.1f} GB for scratch files, and {folder} has {free / 1024:.1f} GB; set TMPDIR to a larger "
+        "disk, or ask for a smaller size.")  # fmt: skip
+
+
+def difference(ours: dict[str, float], peer: dict[str, float]) -> str:
+    """A word of warning where a peer's value is another one: its time then says nothing."""
+    a, b = ours["value"], peer["value"]
+    return "" if math.isnan(b) or b == 0.0 or math.isclose(a, b, rel_tol=1e-6) else f"; THE VALUES DIFFER: {a!r} and {b!r}"
 
 
 def peak_rss_mb() -> float:
