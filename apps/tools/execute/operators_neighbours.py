@@ -56,6 +56,8 @@ def neighbour_pairs(valid: NDArray[np.bool_], shape: NDArray[np.bool_]) -> tuple
         both = (a >= 0) & (b >= 0)
         of.append(a[both])
         to.append(b[both])
+    if not of:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     first, second = np.concatenate(of), np.concatenate(to)
     # libpysal numbers the pixels as they come
     order = np.argsort(first, kind="stable")

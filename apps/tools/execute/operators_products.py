@@ -160,9 +160,9 @@ def resampled(call: Call, name: str, raster: RasterType, target: Grid, method: s
         i, j = np.minimum(sr.astype(int), max(0, rows_n - 2)), np.minimum(sc.astype(int), max(0, cols_n - 2))
         i2, j2 = np.minimum(i + 1, rows_n - 1), np.minimum(j + 1, cols_n - 1)
         u, v = sr - i, sc - j
-        data = ((1 - u) * ((1 - v) * plane.data[i, j] + v * plane.data[i, j2])
-                + u * ((1 - v) * plane.data[i2, j] + v * plane.data[i2, j2]))
-        # a neighbour with weight 0 does not matter
+        # a neighbour with weight 0 does not matter, even where it is no number
+        held = np.where(plane.valid, plane.data, 0.0)
+        data = (1 - u) * ((1 - v) * held[i, j] + v * held[i, j2]) + u * ((1 - v) * held[i2, j] + v * held[i2, j2])
         valid = place.copy()
         for weight, ii, jj in (((1 - u) * (1 - v), i, j), ((1 - u) * v, i, j2), (u * (1 - v), i2, j), (u * v, i2, j2)):
             valid &= plane.valid[ii, jj] | (weight == 0)
