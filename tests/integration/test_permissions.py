@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set, token_create
-from apps.imagery.models import Scene, Upload
+from apps.imagery.models import Scene, Upload, VectorLayer
 from apps.imagery.services import upload_start
+from apps.imagery.vector_layers import vector_add_now
 from apps.prior.models import PriorEvent
 from apps.review.models import VerdictRecord
 from apps.review.services import verdict_give
@@ -36,7 +38,7 @@ def routes(patterns: Any = None, prefix: str = "") -> Iterator[tuple[str, dict[s
 
 
 @pytest.fixture
-def held(ask: Any, analyst: User, project: Project, fish: Scene) -> dict[str, Any]:
+def held(ask: Any, analyst: User, project: Project, fish: Scene, tmp_path: Path) -> dict[str, Any]:
     """One object of each kind, all of the analyst's project."""
     run = ask("How many hectares have NDVI above 0.4?")
     state = run_state(run.pk)
@@ -44,9 +46,12 @@ def held(ask: Any, analyst: User, project: Project, fish: Scene) -> dict[str, An
     verdict = verdict_give(user=analyst, observation_id=observation.id, value="accept", enqueue=False)
     upload = upload_start(user=analyst, project=project, name="x.tif", size_bytes=10)
     token, _ = token_create(user=analyst, name="mine", days=5)
+    drawn = tmp_path / "point.geojson"
+    drawn.write_text('{"type": "Point", "coordinates": [-1.21, 50.735]}')
+    vector = vector_add_now(project=project, path=drawn, name=drawn.name)
     return {
         "project_id": project.pk, "scene_id": fish.pk, "run_id": run.pk, "observation_id": observation.id,
-        "verdict_id": verdict.pk, "upload_id": upload.pk, "token_id": token.pk, "user_id": analyst.pk,
+        "verdict_id": verdict.pk, "upload_id": upload.pk, "token_id": token.pk, "vector_id": vector.pk, "user_id": analyst.pk,
         "event_id": PriorEvent.objects.latest("seq").pk,
         "digest": observation.observation.result.layers[0].artifact,
     } | PARAMETERS  # fmt: skip
@@ -72,6 +77,7 @@ def world() -> tuple[Any, ...]:
     return (
         list(Run.objects.order_by("pk").values_list("pk", "status", "last_seq", "pending_cause")), RunEvent.objects.count(),
         list(Scene.objects.order_by("pk").values_list("pk", "status", "name", "hints")), Upload.objects.count(),
+        list(VectorLayer.objects.order_by("pk").values_list("pk", "status")),
         list(VerdictRecord.objects.order_by("pk").values_list("pk", "undone_at")), PriorEvent.objects.count(),
         list(others.order_by("pk").values_list("pk", "name", "archived_at")),
         sorted(others.values_list("memberships__user", "memberships__role").order_by(), key=str),

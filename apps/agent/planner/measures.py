@@ -66,7 +66,7 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
     if not things or (not signs and len(things) < 2):
         return Roles()
     is_of_image = _is_of_image(t) or any(is_surface(k) for k in targets.values())
-    areas = [k for k in dict.fromkeys(signs.values()) if is_areas(k)]
+    areas = [k for k in named if is_areas(k)]
 
     which = t.find(rf"\b(?:(?:in|for|inside|of) )?(?:which|what)(?: one)?(?: of)? *({SIGN})")
     if which and is_areas(signs[which[1]]) and is_of_image and not is_distance:
@@ -226,6 +226,8 @@ def measured_fields(
             return f"A density is given per km², ha or m², not per {per}."
         t.take_all(r"\bhow many\b|\bnumber of\b|\bmany\b")
         return out | {"what": "density", "unit": _DENSITY[per]}
+    if dimension(unit) == "length" and t.said(r"\bareas?\b") and not t.said(r"\blengths?\b|\blong\b"):
+        return f"An area is not given in {unit}."
     if t.take(r"\b(?:total |combined |overall )?lengths?\b|\bhow long\b") or (dimension(unit) == "length" and not roles.relation):
         t.take_all(r"\bhow many\b")
         return out | {"what": "length"}

@@ -27,6 +27,14 @@ _GENERIC = (
 _NOUN = rf"(?:{_GENERIC})(?:e?s)?"
 # Nouns that stand before a letter or number that names an area.
 _AREA_NOUN = r"(?:polygon|zone|area|field|parcel|plot|site|district|county|region|block|basin|catchment|province|state|country)"
+# Words of questions that are no name of what a file holds, whatever the file is called.
+_ASKING = frozenset({
+    "far", "close", "long", "near", "nearest", "area", "distance", "length", "share", "ratio", "density", "count", "number",
+    "mean", "average", "median", "minimum", "maximum", "lowest", "highest", "largest", "smallest", "most", "least", "trend",
+    "change", "difference", "north", "south", "east", "west", "between", "inside", "within", "cloud", "clouds", "quality",
+    "mask", "band", "index", "date", "data", "test", "map", "layer", "file", "vector", "export", "final", "new", "copy",
+    "output", "result", "sample",
+})  # fmt: skip
 _COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _UNITS = rf"(?:{UNIT_PATTERN})(?![a-z])"
 _LENGTH = r"kilomet(?:re|er)s?|kms?|met(?:re|er)s?|m|miles?|mi|f(?:ee|oo)t|ft"
@@ -194,6 +202,7 @@ def _held(out: Found, vectors: Iterable[VectorInfo]) -> None:
     """What a file holds, in the words of its name: "the roads" where roads.kml is at hand."""
     words = lexicon()
     taken = {
+        *_ASKING,
         *(w for e in words.targets.values() for w in (*e.words, *e.narrower)),
         *(w for o in words.objects.values() for w in o.words),
         *(w for i in words.indices.values() for w in i.words),
@@ -272,8 +281,8 @@ def _only_file(out: Found, vectors: Iterable[VectorInfo]) -> None:
 
 # --- relations ------------------------------------------------------------------------------------------------------------
 _VERB = (
-    r"(?:(?:that|which|who) )?"
-    r"(?:(?:are|is|were|was|lie|lies|lying|located|situated|found|stand|stands|run|runs|fall|falls) )*"
+    r"(?:\b(?:that|which|who) )?"
+    r"(?:\b(?:are|is|were|was|lie|lies|lying|located|situated|found|stand|stands|run|runs|fall|falls) )*"
 )
 _PATTERNS: tuple[tuple[str, str], ...] = (
     (

@@ -690,7 +690,8 @@ def vector_recomputes(case: Case) -> Finding:
         return not_applicable("no vector file of its own")
     try:
         features, crs = case.layers.read_vector(digest)
-        shapes = [shape(f["geometry"]) for f in features]
+        only, field = sources[0].get("only") or (), str(sources[0].get("name_field") or "")
+        shapes = [shape(f["geometry"]) for f in features if not only or str((f.get("properties") or {}).get(field, "")) in only]
         if case.kind == "count":
             truth, mine = float(len(shapes)), case.value
         else:
