@@ -146,9 +146,10 @@ GRAPHS: dict[str, list[Nodes]] = {
 }
 CASES = [pytest.param(op, nodes, id=f"{op}-{k}") for op, graphs in GRAPHS.items() for k, nodes in enumerate(graphs)]
 # figures that are of the ground, or pictures of a grid: another place is another value
-OF_THE_GROUND = {"asset.bounds", "asset.catalog", "raster.product.terrain", "raster.summarize.area",
-                 "raster.summarize.class_areas", "raster.summarize.transitions", "raster.summarize.centroid", "raster.product.reproject", "image.annotate",
-                 "raster.product.coregister", "raster.product.resample"}
+OF_THE_GROUND = {
+    "asset.bounds", "asset.catalog", "raster.product.terrain", "raster.summarize.area", "raster.summarize.class_areas",
+    "raster.summarize.transitions", "raster.summarize.centroid", "raster.product.reproject", "image.annotate",
+    "raster.product.coregister", "raster.product.resample"}
 # operators that bring two rasters together pixel by pixel
 TOGETHER = {"raster.product.math", "raster.product.logic", "raster.product.apply_mask", "raster.product.difference",
             "raster.product.coregister", "raster.product.composite", "raster.product.best_pixel", "raster.product.anomaly",
