@@ -40,11 +40,19 @@ class ObservationSource(Frozen):
 PerceiveMode = Literal["evidence", "document", "scene", "objects", "regions", "change", "measurement"]
 
 
+class Scribble(Frozen):
+    """A stroke drawn on the picture: what it passes belongs to the thing, or not."""
+
+    inside: bool = True
+    line: tuple[tuple[float, float], ...] = Field(min_length=1, max_length=2000, description="(x, y) in pixels, in drawing order")
+
+
 class RegionMethod(Frozen):
     """How ``regions`` finds its pixels. ``index_threshold``: an index (ndvi, ndwi, mndwi, ndbi, bsi, …) compared with a number or
-    with Otsu's threshold; ``class_value``: pixels of a class map; ``band_threshold``: one band's physical value."""
+    with Otsu's threshold; ``class_value``: pixels of a class map; ``band_threshold``: one band's physical value; ``prompt``: what
+    points, a box and scribbles show; ``refine``: the edge of an earlier mask (``seed``) laid anew along the picture's edges."""
 
-    kind: Literal["index_threshold", "class_value", "band_threshold", "prompt"] = "index_threshold"
+    kind: Literal["index_threshold", "class_value", "band_threshold", "prompt", "refine"] = "index_threshold"
     index: str = ""
     band: str = Field(default="", description="band role, for band_threshold")
     threshold: float | Literal["otsu"] | None = Field(default=None, description="None: the target's documented default")
@@ -53,6 +61,10 @@ class RegionMethod(Frozen):
     min_px: int = Field(default=0, ge=0, description="connected pieces smaller than this are dropped")
     points: tuple[tuple[float, float, int], ...] = Field(default=(), description="prompts: (x, y, 1 inside | 0 outside), pixels")
     box: tuple[float, float, float, float] | None = Field(default=None, description="prompt box, pixels")
+    scribbles: tuple[Scribble, ...] = Field(default=(), max_length=100, description="prompt strokes")
+    model: str = Field(default="", max_length=80, description="promptable model of the zoo; '': the classical method, auto: any")
+    seed: ObservationSource | None = Field(default=None, description="the mask to refine")
+    band_px: int = Field(default=4, ge=1, le=64, description="for refine: how far the edge may move")
 
 
 class ObjectsMethod(Frozen):

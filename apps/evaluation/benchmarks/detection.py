@@ -2,7 +2,8 @@
 
 SAHI slices a picture, asks the same weights about every slice through ultralytics, and merges. Both look at the same picture
 at the same zoom, keep boxes at the same score, and use the same number of threads. What is timed is the whole answer: of ours
-with reading the file, evidence and layers; of SAHI with its merging, the picture in memory already. Loading the model is in neither.
+with reading the file, evidence and layers; of SAHI with its merging, the picture in memory already. Loading the model is in
+neither.
 """
 
 from __future__ import annotations

@@ -154,6 +154,9 @@ def serve(target: str, words: Sequence[str], scene: SceneInfo, method: ObjectsMe
     pool = [model_named(detector)] if detector != "auto" else models_for(("detect", "obb", "segment"), asked)
     gsd = scene.effective_gsd_m
     for card, _ in pool:
+        if card.task not in ("detect", "obb", "segment"):
+            out.note = f"{card.name} is a model for {card.task}; it finds no objects."
+            return out
         cls = next((c for c in (card.class_card(w, with_near=False) for w in asked) if c is not None), None)
         exact = cls is not None
         if cls is None:
@@ -201,7 +204,7 @@ def alternatives_to(served: Sequence[Served], scene: SceneInfo) -> list[JsonValu
 def _all() -> list[tuple[ModelCard, Any]]:
     from apps.tools.zoo.registry import models
 
-    return [m for m in models() if m[0].task != "classify"]
+    return [m for m in models() if m[0].task in ("detect", "obb", "segment")]
 
 
 def _groups(served: Sequence[Served], scene: SceneInfo, method: ObjectsMethod) -> dict[str, list[Served]]:

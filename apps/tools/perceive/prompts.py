@@ -1,99 +1,347 @@
-"""perceive, mode ``regions`` by prompts: points inside and outside, or a box, grown to a mask by a random walker.
+"""perceive, mode ``regions`` by prompts: points inside and outside, a box and scribbles become a mask; or an earlier mask is
+refined.
 
-The classical default behind the same arguments that a promptable model takes: it needs no weights, follows edges of brightness
-and colour, and says so. Grady 2006, IEEE TPAMI 28.
+The classical default needs no weights: a random walker that follows edges of brightness and colour and leans to the colours of
+what was pointed at (Grady 2006, IEEE TPAMI 28). A SAM-type model of the zoo takes the same prompts. Refinement keeps the inner
+part of a mask and what is far beyond it, and lets the walker lay the edge between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 from scipy import ndimage
+from skimage.draw import line
 from skimage.segmentation import random_walker
 
-from apps.core.errors import ModelError
+from apps.core.errors import ModelError, ToolAbstainedError
 from apps.core.evidence.observation import Configuration, Evidence, Result
 from apps.core.geo.scene import SceneInfo
-from apps.core.ports import Window
+from apps.core.ports import RasterReader, Window
 from apps.tools.contract import PerceiveArguments, RegionMethod, ToolContext, ToolOutcome, input_ref
 from apps.tools.perceive.regions import edge_px
+from apps.tools.zoo.prompters import load_prompter, prompt_models
+from apps.tools.zoo.registry import model_named
+from apps.tools.zoo.runtime import package_versions
 
 # The walker looks at a window about the prompts, at most this large.
 MAX_SIDE_PX = 768
-MARGIN_PX = 96
+MARGIN_PX = 64
 # How strongly a step in brightness holds the walker back; scikit-image's usual value.
 BETA = 130.0
+# A point stands for the connected pixels about it of nearly its colour (share of the picture's range), so far.
+SEED_TOLERANCE, SEED_RADIUS_PX = 0.12, 16
+# The inner part of a box that is taken for the thing: an ellipse of this share of its sides about its middle, to each side.
+BOX_CORE = 0.4
+CORE_TOLERANCE = 0.15
+# Refinement works in tiles, and on pictures up to this many pixels.
+REFINE_TILE_PX = 384
+REFINE_LIMIT_PX = 36_000_000
+SEED_WEIGHT = 0.5
 _ROLES = ("blue", "green", "red", "nir", "gray", "pan", "swir1")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What was shown, in pixels of the scene."""
+
+    inside: tuple[tuple[float, float], ...]
+    outside: tuple[tuple[float, float], ...]
+    lines_inside: tuple[tuple[tuple[float, float], ...], ...]
+    lines_outside: tuple[tuple[tuple[float, float], ...], ...]
+    box: tuple[float, float, float, float] | None
+
+    @classmethod
+    def of(cls, method: RegionMethod, scene: SceneInfo) -> Prompts:
+        """Checked against the scene. ModelError where nothing is inside, or a prompt lies outside the picture."""
+        out = cls(tuple((x, y) for x, y, k in method.points if k), tuple((x, y) for x, y, k in method.points if not k),
+                  tuple(s.line for s in method.scribbles if s.inside), tuple(s.line for s in method.scribbles if not s.inside),
+                  method.box)
+        if not out.inside and not out.lines_inside and out.box is None:
+            raise ModelError("A prompt needs a point or scribble inside, or a box.", code="BAD_ARGUMENT", needs={"points": True})
+        if out.box is not None and not (out.box[2] - out.box[0] >= 2 and out.box[3] - out.box[1] >= 2):
+            raise ModelError("A box is x0, y0, x1, y1 and at least two pixels wide and high.", code="BAD_ARGUMENT")
+        if any(not (0 <= x <= scene.grid.width and 0 <= y <= scene.grid.height) for x, y in out.places):
+            raise ModelError(f"A prompt lies outside {scene.name}.", code="BAD_ARGUMENT")
+        return out
+
+    @property
+    def places(self) -> list[tuple[float, float]]:
+        corners = [(self.box[0], self.box[1]), (self.box[2], self.box[3])] if self.box else []
+        return [*self.inside, *self.outside, *(p for s in (*self.lines_inside, *self.lines_outside) for p in s), *corners]
 
 
 def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: SceneInfo, target: str,
                     method: RegionMethod) -> ToolOutcome:
-    """The mask that grows from the prompts. ModelError without a point inside or a box."""
-    inside = [(x, y) for x, y, k in method.points if k]
-    outside = [(x, y) for x, y, k in method.points if not k]
-    if not inside and method.box is None:
-        raise ModelError("A prompt needs a point inside, or a box.", code="BAD_ARGUMENT", needs={"points": True})
-    places = [*inside, *outside] + ([(method.box[0], method.box[1]), (method.box[2], method.box[3])] if method.box else [])
-    if any(not (0 <= x <= scene.grid.width and 0 <= y <= scene.grid.height) for x, y in places):
-        raise ModelError(f"A prompt lies outside {scene.name}.", code="BAD_ARGUMENT")
-    window = _window(scene, places)
+    """The mask of what the prompts show. ModelError without a point or scribble inside or a box."""
+    prompts = Prompts.of(method, scene)
+    window = _window(scene, prompts.places)
     c0, r0, w, h = window
-    bands = [scene.bands_with_role(r)[0].index for r in _ROLES if len(scene.bands_with_role(r)) == 1][:4] or [1]
+    bands = _bands(scene)
     read = ctx.reader(scene.scene_id).read(bands, window)
     valid: NDArray[np.bool_] = np.asarray(read.valid.all(axis=0))
     if not valid.any():
         raise ModelError("No pixel about the prompts is valid.", code="TOOL_FAILED", needs={"valid_px": True})
     image = np.stack([_scaled(np.asarray(p, dtype=np.float64), valid) for p in read.data], axis=-1)
-    markers = np.zeros((h, w), dtype=np.int32)
-    if method.box is not None:
-        x0, y0, x1, y1 = (round(v) for v in method.box)
-        beyond = np.ones((h, w), dtype=bool)
-        beyond[max(0, y0 - r0):max(0, y1 - r0), max(0, x0 - c0):max(0, x1 - c0)] = False
-        markers[beyond] = 2
-        if not inside:
-            # the middle of the box stands for the object
-            inside = [((x0 + x1) / 2, (y0 + y1) / 2)]
-    elif not outside:
-        markers[[0, -1], :] = markers[:, [0, -1]] = 2
-    for points, number in ((inside, 1), (outside, 2)):
-        for x, y in points:
-            r, c = min(h - 1, int(y) - r0), min(w - 1, int(x) - c0)
-            markers[max(0, r - 1):r + 2, max(0, c - 1):c + 2] = number
-    markers[~valid] = -1
-    if not (markers == 1).any() or not (markers == 2).any():
-        raise ModelError("The prompts leave nothing to decide: one side has no valid pixel.", code="BAD_ARGUMENT")
-    probability = cast(NDArray[np.float64], cast(Any, random_walker)(
-        image, markers, beta=BETA, mode="cg_j", tol=1e-4, prob_tol=0.05, channel_axis=-1, return_full_prob=True))
-    grown = (probability[0] > 0.5) & valid
-    labels, n = ndimage.label(grown)
-    kept = {int(labels[min(h - 1, int(y) - r0), min(w - 1, int(x) - c0)]) for x, y in inside} - {0}
-    grown = np.isin(labels, list(kept))
-    sure = float(np.abs(probability[0][grown] - 0.5).mean() * 2) if grown.any() else 0.0
+    markers = marked(prompts, window, image, valid)
+    source: dict[str, JsonValue] = {"thresholds": {target: 0.5}, "sensor": scene.sensor or None,
+                                    "resolution_m": scene.effective_gsd_m}
+    device, sure = "cpu", 0.0
+    if method.model:
+        grown, told = _by_model(ctx.reader(scene.scene_id), scene, method.model, prompts, window, valid)
+        device, sure = str(told.pop("device")), float(cast(float, told.pop("score")))
+        source |= told
+        kept = n = int(ndimage.label(grown)[1])
+        fine = f"prompt/{method.model}"
+    else:
+        if not (markers == 1).any() or not (markers == 2).any():
+            raise ModelError("The prompts leave nothing to decide: one side has no valid pixel.", code="BAD_ARGUMENT")
+        probability = walked(image, markers, lean=True)
+        grown = (probability > 0.5) & valid
+        labels, n = ndimage.label(grown)
+        of_it = set(np.unique(labels[markers == 1]).tolist()) - {0}
+        kept, grown = len(of_it), np.isin(labels, list(of_it))
+        sure = float(np.abs(probability[grown] - 0.5).mean() * 2) if grown.any() else 0.0
+        source["method"] = {"kind": "random_walker", "beta": BETA, "bands": [*bands], "reference": "Grady 2006, IEEE TPAMI 28"}
+        fine = "prompt"
     mask, known = np.zeros(scene.grid.shape, dtype=bool), np.zeros(scene.grid.shape, dtype=bool)
     mask[r0:r0 + h, c0:c0 + w], known[r0:r0 + h, c0:c0 + w] = grown, valid
     n_true = int(grown.sum())
-    touches = bool(grown[[0, -1], :].any() or grown[:, [0, -1]].any())
+    # where the window ends inside the picture, a mask that reaches its rim may go on
+    rim = np.zeros((h, w), bool)
+    rim[0, :], rim[-1, :], rim[:, 0], rim[:, -1] = (r0 > 0, r0 + h < scene.grid.height, c0 > 0, c0 + w < scene.grid.width)
+    touches = bool((grown & rim).any())
     if touches:
         ctx.log("warning", "The mask reaches the edge of the window that was looked at; it may go on beyond.")
     layer = ctx.layers.put_mask(mask, known, scene.grid, label=target[:120], scene_id=scene.scene_id)
     intermediate: dict[str, JsonValue] = {
-        "mask_px": n_true, "candidates": n, "kept": len(kept), "polygons": len(kept), "valid_px": int(valid.sum()),
-        "edge_px": edge_px(grown, valid), "window_px": list(window), "mean_sureness": sure, "n_inside": len(inside),
-        "n_outside": len(outside), "box": list(method.box) if method.box else None}
+        "mask_px": n_true, "candidates": n, "kept": kept, "polygons": kept, "valid_px": int(valid.sum()),
+        "edge_px": edge_px(grown, valid), "window_px": list(window), "mean_sureness": sure, "n_inside": len(prompts.inside),
+        "n_outside": len(prompts.outside), "box": list(method.box) if method.box else None,
+        "scribbles_inside": len(prompts.lines_inside), "scribbles_outside": len(prompts.lines_outside)}
     return ToolOutcome(
-        configuration=Configuration(coarse="regions", fine=f"regions/{target.strip().lower().replace('/', '-')}/prompt"[:240]),
+        configuration=Configuration(coarse="regions", fine=f"regions/{target.strip().lower().replace('/', '-')}/{fine}"[:240]),
         inputs=(input_ref(scene, bands),), arguments_passed=arguments.model_dump(mode="json"),
         result=Result(kind="layer", quantity=target[:120], layers=(layer,)),
         evidence=Evidence(
-            source={"method": {"kind": "random_walker", "beta": BETA, "bands": [*bands],
+            source=source, intermediate=intermediate,
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": not touches, "quality_mask": None,
+                      "valid_share": float(valid.mean())}),
+        device=device, packages=package_versions("torch", "ultralytics", "scikit-image", "numpy") if method.model else {})
+
+
+# --- the classical method -------------------------------------------------------------------------------------------------
+def marked(prompts: Prompts, window: Window, image: NDArray[np.float64], valid: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """(rows, columns) of the window: 1 the thing, 2 not, 0 to be decided, -1 no data."""
+    c0, r0, w, h = window
+    markers = np.zeros((h, w), dtype=np.int32)
+    if prompts.box is not None:
+        x0, y0, x1, y1 = (round(v) for v in prompts.box)
+        beyond = np.ones((h, w), dtype=bool)
+        beyond[max(0, y0 - r0):max(0, y1 - r0), max(0, x0 - c0):max(0, x1 - c0)] = False
+        y, x = np.mgrid[:h, :w] + 0.5
+        core = (((x + c0 - (x0 + x1) / 2) / max(1.0, BOX_CORE * (x1 - x0))) ** 2
+                + ((y + r0 - (y0 + y1) / 2) / max(1.0, BOX_CORE * (y1 - y0))) ** 2) <= 1
+        # points and scribbles know better than the guess that a thing fills the middle of its box
+        if not prompts.outside and not prompts.lines_outside:
+            # but for what is of another colour there than most: the thing may be no ellipse
+            apart = np.abs(image - np.median(image[core], axis=0)).max(axis=-1)
+            markers[core & (apart <= max(CORE_TOLERANCE, 3 * float(np.median(apart[core]))))] = 1
+        elif not prompts.inside and not prompts.lines_inside:
+            markers[(y0 + y1) // 2 - r0, (x0 + x1) // 2 - c0] = 1
+        markers[beyond] = 2
+    else:
+        # what lies at the rim of the window is taken for something else, but for the picture's own rim with a scribble outside
+        if not prompts.lines_outside:
+            markers[[0, -1], :] = markers[:, [0, -1]] = 2
+    for points, number in ((prompts.inside, 1), (prompts.outside, 2)):
+        for px, py in points:
+            r, c = min(h - 1, int(py) - r0), min(w - 1, int(px) - c0)
+            markers[max(0, r - 1):r + 2, max(0, c - 1):c + 2] = number
+    if prompts.box is None:
+        _spread(markers, image, prompts, window)
+    for lines, number in ((prompts.lines_inside, 1), (prompts.lines_outside, 2)):
+        for stroke in lines:
+            at = [(min(h - 1, int(v) - r0), min(w - 1, int(u) - c0)) for u, v in stroke]
+            for (ra, ca), (rb, cb) in zip(at, at[1:] or at, strict=False):
+                rows, columns = cast(Any, line)(ra, ca, rb, cb)
+                markers[rows, columns] = number
+    markers[~valid] = -1
+    return markers
+
+
+def _spread(markers: NDArray[np.int32], image: NDArray[np.float64], prompts: Prompts, window: Window) -> None:
+    """Lets every point stand for its like about it: a walker that starts from one pixel is outvoted by the rim."""
+    c0, r0, w, h = window
+    smooth = np.stack([ndimage.gaussian_filter(image[..., k], 1.0) for k in range(image.shape[-1])], axis=-1)
+    y, x = np.mgrid[:h, :w]
+    for points, number in ((prompts.inside, 1), (prompts.outside, 2)):
+        for px, py in points:
+            r, c = min(h - 1, int(py) - r0), min(w - 1, int(px) - c0)
+            like = np.abs(smooth - smooth[r, c]).max(axis=-1) < SEED_TOLERANCE
+            like &= (y - r) ** 2 + (x - c) ** 2 < SEED_RADIUS_PX ** 2
+            labels, _ = ndimage.label(like)
+            markers[(labels == labels[r, c]) & like & (markers == 0)] = number
+
+
+def walked(image: NDArray[np.float64], markers: NDArray[np.int32], *, lean: bool) -> NDArray[np.float64]:
+    """The walker's probability of marker 1, (rows, columns). ``lean``: how much likelier a colour is among the marked pixels of
+    the thing than among the others (normal models) counts as one more band."""
+    if lean:
+        one, other = image[markers == 1], image[markers == 2]
+        gain = np.zeros(image.shape[:2])
+        for sample, sign in ((one, 1.0), (other, -1.0)):
+            mean, variance = sample.mean(axis=0), sample.var(axis=0) + 0.05**2
+            gain -= sign * 0.5 * (((image - mean) ** 2 / variance).sum(axis=-1) + np.log(variance).sum())
+        image = np.concatenate([image, (1 / (1 + np.exp(-np.clip(gain, -20, 20))))[..., None]], axis=-1)
+    found = cast(NDArray[np.float64], cast(Any, random_walker)(
+        image, markers, beta=BETA, mode="cg_j", tol=1e-4, prob_tol=0.05, channel_axis=-1, return_full_prob=True))
+    return np.asarray(found[0], dtype=np.float64)
+
+
+# --- models of the zoo ----------------------------------------------------------------------------------------------------
+def _by_model(reader: RasterReader, scene: SceneInfo, name: str, prompts: Prompts, window: Window, valid: NDArray[np.bool_]
+              ) -> tuple[NDArray[np.bool_], dict[str, JsonValue]]:
+    """(mask of the window, what the evidence says of the model). Scribbles are given as points along them."""
+    from apps.tools.perceive.objects import Pixels, colour_bands
+
+    if name == "auto":
+        held = prompt_models()
+        if not held:
+            raise ToolAbstainedError("The model zoo has no promptable model; add one with `./rsure models add FILE --task "
+                                     "prompt`, or leave the model out for the classical method.", code="MODEL_MISSING",
+                                     needs={"model": "prompt"})
+        card, path = held[0]
+    else:
+        card, path = model_named(name)
+    if card.task != "prompt":
+        raise ModelError(f"{card.name} is a model for {card.task}; it takes no prompts.", code="BAD_ARGUMENT")
+    bands, _ = colour_bands(scene, card)
+    picture, _ = Pixels(reader, bands, scene).read(window)
+    c0, r0, _, _ = window
+
+    def local(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(x - c0, y - r0) for x, y in points]
+
+    box = prompts.box
+    prompter = load_prompter(card, path)
+    mask, score = prompter.mask(
+        picture, inside=local([*prompts.inside, *(p for s in prompts.lines_inside for p in _along(s))]),
+        outside=local([*prompts.outside, *(p for s in prompts.lines_outside for p in _along(s))]),
+        box=None if box is None else (box[0] - c0, box[1] - r0, box[2] - c0, box[3] - r0))
+    return mask & valid, {
+        "weights": [{"name": card.name, "version": card.version, "digest": card.sha256, "licence": card.licence,
+                     "task": card.task, "architecture": card.architecture}],
+        "method": {"kind": card.architecture, "bands": [*bands], "guessed_iou": round(score, 4),
+                   "reference": "Kirillov et al. 2023"},
+        "device": prompter.device, "score": max(0.0, min(1.0, score))}
+
+
+def _along(stroke: Sequence[tuple[float, float]], most: int = 8) -> list[tuple[float, float]]:
+    """Up to ``most`` places evenly along a stroke."""
+    at = np.asarray(stroke, float)
+    if len(at) == 1:
+        return [(float(at[0, 0]), float(at[0, 1]))]
+    run = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(at, axis=0).T))])
+    where = np.linspace(0, run[-1], min(most, max(2, len(at))))
+    return [(float(np.interp(t, run, at[:, 0])), float(np.interp(t, run, at[:, 1]))) for t in where]
+
+
+# --- refinement -----------------------------------------------------------------------------------------------------------
+def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: SceneInfo, target: str,
+                     method: RegionMethod) -> ToolOutcome:
+    """The mask of an earlier observation with its edge laid anew, by at most ``band_px`` pixels. ModelError without a seed on the
+    scene's own grid."""
+    if method.seed is None:
+        raise ModelError("refine needs a seed: an earlier observation with a mask.", code="BAD_ARGUMENT", needs={"seed": True})
+    parent = ctx.parent(method.seed.observation)
+    if parent.status.state == "failed":
+        raise ModelError(f"The observation to refine failed: {parent.status.reason}", code="TOOL_FAILED")
+    masks = [x for x in parent.result.layers if x.kind == "mask" and (not method.seed.label or x.label == method.seed.label)]
+    if not masks:
+        raise ModelError("The observation to refine has no such mask.", code="BAD_ARGUMENT")
+    if masks[0].grid is not None and masks[0].grid != scene.grid:
+        raise ModelError("The mask lies on another grid than the scene; only a mask of the same scene is refined.",
+                         code="BAD_ARGUMENT")
+    if scene.grid.width * scene.grid.height > REFINE_LIMIT_PX:
+        raise ModelError(f"{scene.name} is too large to refine a mask on: {REFINE_LIMIT_PX / 1e6:.0f} million pixels at most.",
+                         code="TOO_LARGE")
+    first, known = ctx.layers.read_mask(masks[0])
+    first = first & known
+    bands = _bands(scene)
+    refined, decided, sure = refine(ctx, scene, first, known, method.band_px, bands)
+    n_first, n_now = int(first.sum()), int(refined.sum())
+    common = int((first & refined).sum())
+    if n_first and not n_now:
+        ctx.log("warning", "Nothing is left of the mask: its pieces are thinner than the band in which the edge may move.")
+    layer = ctx.layers.put_mask(refined, known, scene.grid, label=target[:120], scene_id=scene.scene_id)
+    pieces = int(ndimage.label(refined)[1])
+    return ToolOutcome(
+        configuration=Configuration(coarse="regions", fine=f"regions/{target.strip().lower().replace('/', '-')}/refine"[:240]),
+        inputs=(input_ref(scene, bands),), arguments_passed=arguments.model_dump(mode="json"),
+        result=Result(kind="layer", quantity=target[:120], layers=(layer,)),
+        evidence=Evidence(
+            source={"method": {"kind": "random_walker", "beta": BETA, "bands": [*bands], "band_px": method.band_px,
+                               "seed": {"observation": parent.id, "artifact": masks[0].artifact},
                                "reference": "Grady 2006, IEEE TPAMI 28"},
                     "thresholds": {target: 0.5}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m},
-            intermediate=intermediate,
-            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": not touches, "quality_mask": None,
-                      "valid_share": float(valid.mean())}))
+            intermediate={"mask_px": n_now, "candidates": decided, "kept": n_now, "polygons": pieces,
+                          "valid_px": int(known.sum()), "edge_px": edge_px(refined, known), "mask_px_before": n_first,
+                          "added_px": n_now - common, "removed_px": n_first - common, "decided_px": decided,
+                          "iou_with_seed": common / max(1, n_first + n_now - common), "mean_sureness": sure},
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": None,
+                      "valid_share": float(known.mean())}))
+
+
+def refine(ctx: ToolContext, scene: SceneInfo, first: NDArray[np.bool_], known: NDArray[np.bool_], band_px: int,
+           bands: Sequence[int]) -> tuple[NDArray[np.bool_], int, float]:
+    """(mask, pixels that were decided anew, how sure the walker was of them). Pixels deeper than ``band_px`` inside or outside
+    keep their side; thinner pieces keep their innermost pixels. Works tile by tile where an edge lies."""
+    depth = ndimage.distance_transform_edt(first)
+    far = ndimage.distance_transform_edt(~first)
+    # the innermost pixels of thin pieces stand for them
+    ridge = first & (depth >= ndimage.maximum_filter(depth, size=2 * band_px + 1)) & (depth <= band_px)
+    inner, outer = (depth > band_px) | ridge, (far > band_px) & ~first
+    out, decided, sureness = first.copy(), 0, 0.0
+    reader = ctx.reader(scene.scene_id)
+    margin = 3 * band_px + 8
+    height, width = first.shape
+    tiles = [(r, c) for r in range(0, height, REFINE_TILE_PX) for c in range(0, width, REFINE_TILE_PX)]
+    for at, (r, c) in enumerate(tiles):
+        core = np.s_[r:r + REFINE_TILE_PX, c:c + REFINE_TILE_PX]
+        open_px = ~inner[core] & ~outer[core] & known[core]
+        ctx.progress(at + 1, len(tiles), "Laying the edge")
+        if not open_px.any():
+            continue
+        r0, c0 = max(0, r - margin), max(0, c - margin)
+        r1, c1 = min(height, r + REFINE_TILE_PX + margin), min(width, c + REFINE_TILE_PX + margin)
+        here = np.s_[r0:r1, c0:c1]
+        read = reader.read(bands, (c0, r0, c1 - c0, r1 - r0))
+        valid = np.asarray(read.valid.all(axis=0)) & known[here]
+        markers = np.where(inner[here], 1, np.where(outer[here], 2, 0)).astype(np.int32)
+        markers[~valid] = -1
+        if not (markers == 1).any() or not (markers == 2).any():
+            continue
+        image = np.stack([_scaled(np.asarray(p, dtype=np.float64), valid) for p in read.data], axis=-1)
+        # the first mask counts too, the less the nearer to its edge
+        signed = np.where(first[here], depth[here], -far[here]) / band_px
+        probability = (1 - SEED_WEIGHT) * walked(image, markers, lean=True) + SEED_WEIGHT * (0.5 + 0.5 * np.clip(signed, -1, 1))
+        part = np.s_[r - r0:r - r0 + open_px.shape[0], c - c0:c - c0 + open_px.shape[1]]
+        now = probability[part]
+        settled = open_px & valid[part] & np.isfinite(now)
+        out[core] = np.where(settled, now > 0.5, out[core])
+        decided += int(settled.sum())
+        sureness += float(np.abs(now[settled] - 0.5).sum() * 2)
+    return out & known, decided, sureness / max(1, decided)
+
+
+def _bands(scene: SceneInfo) -> list[int]:
+    return [scene.bands_with_role(r)[0].index for r in _ROLES if len(scene.bands_with_role(r)) == 1][:4] or [1]
 
 
 def _window(scene: SceneInfo, places: list[tuple[float, float]]) -> Window:

@@ -113,7 +113,7 @@ def configuration_of_regions(arguments: PerceiveArguments) -> Configuration:
 def _configuration(target: str, method: RegionMethod) -> Configuration:
     how = "otsu" if method.threshold == "otsu" else "fixed"
     parts = {"index_threshold": (method.index, how), "band_threshold": (method.band, how), "class_value": ("class",),
-             "prompt": ("prompt",)}[method.kind]
+             "prompt": ("prompt", *([method.model] if method.model else [])), "refine": ("refine",)}[method.kind]
     return Configuration(coarse="regions", fine="/".join(("regions", target.strip().lower().replace("/", "-"), *parts))[:240])
 
 
@@ -142,6 +142,10 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         from apps.tools.perceive.prompts import perceive_prompt
 
         return perceive_prompt(ctx, arguments, scene, target, method)
+    if method.kind == "refine":
+        from apps.tools.perceive.prompts import perceive_refined
+
+        return perceive_refined(ctx, arguments, scene, target, method)
     if scene.grid.width * scene.grid.height > MASK_LIMIT_PX:
         raise ModelError(f"{scene.name} has {scene.grid.width * scene.grid.height / 1e6:.0f} million pixels; masks are kept up "
                          f"to {MASK_LIMIT_PX / 1e6:.0f} million. Cut the scene first.", code="TOO_LARGE")

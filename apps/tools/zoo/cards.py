@@ -8,8 +8,8 @@ from pydantic import Field, JsonValue
 
 from apps.core.evidence.observation import Frozen
 
-Task = Literal["detect", "obb", "segment", "classify", "change"]
-Format = Literal["rsw", "ultralytics", "onnx", "torchscript"]
+Task = Literal["detect", "obb", "segment", "classify", "change", "prompt"]
+Format = Literal["rsw", "ultralytics", "onnx", "torchscript", "sam"]
 
 
 class CountCalibration(Frozen):
@@ -73,6 +73,7 @@ class ModelCard(Frozen):
     scope_threshold: float | None = Field(default=None, description="a classifier's scope score below which it says nothing")
     scope_auroc: dict[str, float] = Field(default_factory=dict)
     url: str = Field(default="", max_length=500)
+    architecture: str = Field(default="", max_length=40, description="of a file that holds tensors alone and names none")
     trusted: bool = Field(default=True, description="False: a pickle that a person added without --trust; never loaded")
     source: Literal["shipped", "added"] = "shipped"
 

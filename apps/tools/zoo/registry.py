@@ -126,6 +126,26 @@ def sniff_format(path: Path) -> Format:
     return kind
 
 
+# Architectures of SAM-type models by the end of the file's name, as their makers and Ultralytics name them.
+SAM_FILES = {
+    "sam_h": ("sam_h", "sam_vit_h"), "sam_l": ("sam_l", "sam_vit_l"), "sam_b": ("sam_b", "sam_vit_b"),
+    "mobile_sam": ("mobile_sam", "mobilesam"), "sam2_t": ("sam2_t", "sam2.1_t", "sam2_hiera_tiny", "sam2.1_hiera_tiny"),
+    "sam2_s": ("sam2_s", "sam2.1_s", "sam2_hiera_small", "sam2.1_hiera_small"),
+    "sam2_b": ("sam2_b", "sam2.1_b", "sam2_hiera_base_plus", "sam2.1_hiera_base_plus"),
+    "sam2_l": ("sam2_l", "sam2.1_l", "sam2_hiera_large", "sam2.1_hiera_large")}
+
+
+def sam_architecture(path: Path) -> str:
+    """Which SAM a file of tensors is, by its name. UserError (BAD_ARGUMENT) where the name does not tell."""
+    stem = path.stem.lower()
+    fitting = [(len(end), name) for name, ends in SAM_FILES.items() for end in ends if stem.startswith(end) or stem.endswith(end)]
+    if path.suffix.lower() != ".pt" or not fitting:
+        raise UserError("BAD_ARGUMENT", f"{path.name} is no promptable model that is known here.",
+                        "A file of SAM's tensors names no architecture, so its name must begin or end with it.",
+                        f"Name it {', '.join(f'{name}.pt' for name in SAM_FILES)}, whichever it is.")
+    return max(fitting)[1]
+
+
 def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Iterable[str] = (), gsd_m: tuple[float, float] | None
               = None, licence: str = "", allow_pickle: bool = False, max_bytes: int = MAX_BYTES, url: str = "",
               expected_sha256: str = "") -> ModelCard:
@@ -142,6 +162,9 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
                         "Add a smaller model, or raise --max-mb.")
     kind = sniff_format(path)
     digest = digest_file(path)
+    architecture = ""
+    if task == "prompt":
+        kind, architecture = "sam", sam_architecture(path)
     if expected_sha256 and digest != expected_sha256:
         raise UserError("UNSAFE_FILE", "The file is not the one that was named.", "Its SHA-256 differs.", "Fetch it again.")
     if kind == "ultralytics" and not allow_pickle:
@@ -152,7 +175,7 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
     if any(c.name == slug for c, _ in models()):
         raise UserError("CONFLICT", f"The zoo has a model {slug!r} already.", "Names are unique.", "Give another --name.",
                         status=409)
-    names = tuple(classes) or (("change",) if task == "change" else ())
+    names = tuple(classes) or ({"change": ("change",), "prompt": ("what is pointed at",)}.get(task, ()))
     if task == "change" and kind not in ("onnx", "torchscript"):
         raise UserError("BAD_ARGUMENT", f"{path.name} cannot be added as a change model.",
                         "Change models are ONNX or TorchScript.", "Export the model to one of these and add it again.")
@@ -163,13 +186,15 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
     if not names:
         raise UserError("BAD_ARGUMENT", "The classes of the model are not known.", "The file names none that can be read safely.",
                         "Give --classes car,truck,… in the model's order.")
-    doubt = "its masks of change are experimental" if task == "change" else "counts get no calibrated interval"
+    doubt = {"change": "its masks of change are experimental", "prompt": "look at its masks before they are measured"}.get(
+        task, "counts get no calibrated interval")
     folder = user_folder() / slug
     folder.mkdir(parents=True, exist_ok=True)
     file = f"weights{path.suffix.lower() if kind != 'torchscript' else '.torchscript'}"
     card = ModelCard(name=slug, title=path.name[:200], task=found.get("task", task), format=kind, file=file, sha256=digest,
                      bytes=size, classes=tuple(ClassCard(name=n[:80], experimental=True) for n in names), gsd_m=gsd_m,
-                     tile_px=int(found.get("imgsz", 256 if task == "change" else 640)), licence=licence or "not stated", url=url,
+                     tile_px=int(found.get("imgsz", {"change": 256, "prompt": 1024}.get(task, 640))), architecture=architecture,
+                     licence=licence or "not stated", url=url,
                      source="added", trusted=kind != "ultralytics" or allow_pickle,
                      not_for=(f"Nothing is known of its scores: {doubt}.",))
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part, path.open("rb") as source:

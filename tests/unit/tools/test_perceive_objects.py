@@ -71,6 +71,11 @@ def test_planes_on_a_picture_of_unknown_scale_are_not_counted() -> None:
     assert "metres a pixel" in o.status.reason and o.status.needs["gsd_m"] is True
 
 
+def test_a_model_for_something_else_is_not_asked_for_objects() -> None:
+    o = objects(grey_scene(0.2), "beach", detector="place21")
+    assert o.status.state == "failed" and "finds no objects" in o.status.reason
+
+
 def test_objects_without_a_target_are_a_wrong_call() -> None:
     o = grey_scene(0.2).call("perceive", {"image_paths": ["s"], "objective": "things", "mode": "objects"})
     assert o.status.state == "failed" and "target_groups" in o.status.reason

@@ -120,9 +120,11 @@ class Command(BaseCommand):
     def _added(self, card: ModelCard) -> None:
         self.stdout.write(f"{card.name}: {card.task}, {len(card.classes)} classes, {card.sha256}")
         self.stdout.write(
-            "Its scores are not known: its masks are marked experimental. Ask for it by name in the change tool's options."
-            if card.task == "change"
-            else "Its scores are not known: its counts get a wide interval and are marked experimental."
+            {
+                "change": "Its scores are not known: its masks are marked experimental. Ask for it by name in the change tool's "
+                "options.",
+                "prompt": "Its scores are not known: look at its masks. Ask for it by name as the model of a prompt.",
+            }.get(card.task, "Its scores are not known: its counts get a wide interval and are marked experimental.")
         )
         if not has_torch():
             self.stdout.write(HOW_TO_SWITCH_ON)
@@ -145,7 +147,7 @@ class Command(BaseCommand):
 def _about(parser: argparse.ArgumentParser, *, with_name: bool = True) -> None:
     if with_name:
         parser.add_argument("--name", default="")
-    parser.add_argument("--task", choices=("detect", "obb", "segment", "classify", "change"), default="detect")
+    parser.add_argument("--task", choices=("detect", "obb", "segment", "classify", "change", "prompt"), default="detect")
     parser.add_argument("--classes", default="", help="car,truck,… in the model's order, where the file does not name them")
     parser.add_argument("--gsd", default="", help="range of GSD in metres it was made for, as 0.1-0.5")
     parser.add_argument("--licence", default="")
