@@ -427,11 +427,12 @@ class Look:
 
 
 def change(before: Plane, after: Plane, mode: str) -> Plane:
-    """After against before: difference, percent of before, ratio, or absolute difference."""
+    """After against before: difference, percent of before, ratio, absolute difference, or loss (before less after)."""
     valid = before.valid & after.valid
     with np.errstate(divide="ignore", invalid="ignore"):
         data = {
             "difference": lambda: after.data - before.data,
+            "loss": lambda: before.data - after.data,
             "absolute": lambda: np.abs(after.data - before.data),
             "ratio": lambda: ratio(after.data, before.data),
             "percent": lambda: 100 * ratio(after.data - before.data, np.abs(before.data)),

@@ -188,6 +188,12 @@ PRESETS: Mapping[str, tuple[tuple[float, ...], tuple[str, ...], str]] = {
 }
 
 
+# What a preset's limits are of; a plain index or a formula of the caller's own may stand for it.
+PRESET_OF: Mapping[str, str] = {
+    "burn_severity": "nbr_loss", "ndvi_cover": "ndvi", "drought_tvdi": "tvdi", "slope_degrees": "slope"}
+_OWN = frozenset({"index", "custom", "dnbr"})
+
+
 class ClassifyParams(Frozen):
     preset: str = ""
     breaks: tuple[float, ...] = Field(default=(), max_length=100, description="rising; a value on a limit belongs above it")
@@ -202,6 +208,11 @@ def _plan_classify(call: Call) -> Planned:
         if p.preset not in PRESETS:
             raise call.refuse(f"no preset {p.preset!r}; known: {', '.join(PRESETS)}.")
         breaks, names, reference = PRESETS[p.preset]
+        wanted = PRESET_OF[p.preset]
+        if source.quantity == "nbr_change" and p.preset == "burn_severity":
+            raise call.refuse("dNBR is before − after, this is after − before: ask raster.product.difference for mode loss.")
+        if source.quantity not in {wanted, *_OWN}:
+            raise call.refuse(f"the limits of {p.preset} are those of {wanted}, not of {source.quantity}.")
     if not breaks or list(breaks) != sorted(set(breaks)):
         raise call.refuse("classes need rising limits.")
     if names and len(names) != len(breaks) + 1:

@@ -583,8 +583,9 @@ register(Operator(
 # --- two dates -------------------------------------------------------------------------------------------------------------
 class DifferenceParams(Frozen):
     resample: Literal["nearest", "bilinear"] | None = Field(default=None, description="the second onto the first's grid")
-    mode: Literal["difference", "percent", "ratio", "absolute"] = Field(
-        default="difference", description="after − before; in % of before; after / before; |after − before|")
+    mode: Literal["difference", "percent", "ratio", "absolute", "loss"] = Field(
+        default="difference", description="after − before; in % of before; after / before; |after − before|; loss: before − "
+                                          "after, as dNBR is")
 
 
 def _plan_difference(call: Call) -> Planned:
@@ -596,12 +597,15 @@ def _plan_difference(call: Call) -> Planned:
         raise call.refuse(f"the inputs are different quantities ({before.quantity} and {after.quantity}).")
     sources = on_grid_of(call, call.names, call.inputs, p.resample)
     expression, unit = {"difference": ("after - before", before.unit), "percent": ("100 * (after - before) / abs(before)", "%"),
-                        "ratio": ("after / before", "1"), "absolute": ("abs(after - before)", before.unit)}[p.mode]
+                        "ratio": ("after / before", "1"), "absolute": ("abs(after - before)", before.unit),
+                        "loss": ("before - after", before.unit)}[p.mode]
     formula = parse(expression)
     low, high = before.range.low, before.range.high
     open_why = before.range.why or "a quotient has no bound"
     if p.mode == "difference":
         span = PhysicalRange(min(after.range.low - high, 0), max(after.range.high - low, 0), open_why)
+    elif p.mode == "loss":
+        span = PhysicalRange(min(low - after.range.high, 0), max(high - after.range.low, 0), open_why)
     elif p.mode == "absolute":
         span = PhysicalRange(0, max(after.range.high - low, high - after.range.low), open_why)
     else:
@@ -609,7 +613,8 @@ def _plan_difference(call: Call) -> Planned:
     notes: list[tuple[str, str]] = []
     if before.acquired_at and after.acquired_at and before.acquired_at > after.acquired_at:
         notes.append(("warning", "The first input is later than the second: the difference runs backwards in time."))
-    suffix = {"difference": "change", "percent": "percent_change", "ratio": "change_ratio", "absolute": "absolute_change"}[p.mode]
+    suffix = {"difference": "change", "percent": "percent_change", "ratio": "change_ratio", "absolute": "absolute_change",
+              "loss": "loss"}[p.mode]
     kind = joined([before, after], kind="raster", quantity=f"{before.quantity}_{suffix}", unit=unit, range=span,
                   formula=f"{expression}, of {before.formula}")
     resamples = not grids_agree(before.grid, after.grid)

@@ -219,6 +219,29 @@ def test_burn_severity_classes() -> None:
     assert [(i["name"], i["area"]) for i in o.result.items][3] == ("low severity", 100.0)
 
 
+@pytest.mark.shared_data
+def test_dnbr_is_before_less_after(shared_data: Path) -> None:
+    days = ("2002-07-20", "2002-11-25")
+    held = [from_file(shared_data / f"change/landsat7_p15r32_{d}.tif", {"nir": 4, "swir2": 7}, scene_id=f"s{k}", date=d)
+            for k, d in enumerate(days)]
+    nodes = [n for k in range(2) for n in ((f"a{k}", "asset.scene", (), {"scene": f"s{k}"}),
+                                           (f"n{k}", "raster.product.index", [f"a{k}"], {"index": "nbr"}))]
+    b = Bench(*held)
+    nodes += [("d", "raster.product.difference", ["n0", "n1"], {"mode": "loss"}),
+              ("c", "raster.product.classify", ["d"], {"preset": "burn_severity"})]
+    o = b.execute([*nodes, ("out", "raster.summarize.class_areas", ["c"], {})])
+    bands = [(p[3].astype(float), p[6].astype(float)) for _, p in held]
+    nbr = [(n - s) / np.where(n + s == 0, np.nan, n + s) for n, s in bands]
+    loss = (nbr[0] - nbr[1])[np.isfinite(nbr[0] - nbr[1])]
+    wanted = np.bincount(np.digitize(loss, [-0.25, -0.1, 0.1, 0.27, 0.44, 0.66]) + 1, minlength=8)
+    assert {i["class"]: i["n_px"] for i in o.result.items} == {k: int(n) for k, n in enumerate(wanted) if n}
+    wrong = b.execute([*nodes[:-2], ("d", "raster.product.difference", ["n0", "n1"], {}),
+                       ("c", "raster.product.classify", ["d"], {"preset": "burn_severity"})])
+    assert wrong.status.state == "failed" and "before − after" in wrong.status.reason
+    other = b.execute([*nodes[:-2], ("c", "raster.product.classify", ["n0"], {"preset": "ndvi_cover"})])
+    assert "those of ndvi" in other.status.reason
+
+
 def test_vegetation_cover_fixed_and_by_percentiles() -> None:
     ndvi = np.linspace(0, 1, 101)[None, None]
     b = Bench(scene(ndvi, ["ndvi"], unit="1"))
