@@ -233,11 +233,20 @@ def score_error(scored: Sequence[Scored], c: CountCalibration) -> float:
     return float(sum((at == b).mean() * abs(p[at == b].mean() - hit[at == b].mean()) for b in range(10) if (at == b).any()))
 
 
-def class_result(scored: Sequence[Scored], split: str, threshold: float = 0.25) -> dict[str, Any]:
+def class_result(scored: Sequence[Scored], split: str, threshold: float = 0.25, elsewhere: Sequence[tuple[float, int]] = ()
+                 ) -> dict[str, Any]:
     """Scores of a class on all pictures where it was annotated; calibration and counts on those that hold it, for on hundreds of
-    pictures without any a count is right by saying none."""
+    pictures without any a count is right by saying none.
+
+    ``elsewhere``: (expected, true) counts of whole pictures of other places. Where counts stray more there than between the
+    test's pictures, which share a city or a source with the training, that is the spread: nobody asks about the training's city.
+    """
     own, others = [s for s in scored if s.n_true], [s for s in scored if not s.n_true]
-    c = calibrate(own, f"{split} split, {len(own)} pictures that hold it, spread by cross-validation")
+    c = calibrate(own, f"{split} split, {len(own)} pictures that hold it, spread by cross-validation", threshold)
+    strayed = float(np.sqrt(np.mean([(true / expected - 1) ** 2 for expected, true in elsewhere if expected > 0] or [0.0])))
+    if strayed > c.spread:
+        c = c.model_copy(update={"spread": round(strayed, 3), "fitted_on":
+                                 f"{split} split, {len(own)} pictures that hold it; spread by {len(elsewhere)} outside pictures"})
     told = class_scores(scored, threshold)
     counts = class_scores(own, threshold)
     told |= {"pictures_with_it": len(own), "count_mean_abs_error": counts["count_mean_abs_error"],
