@@ -113,8 +113,13 @@ def _ogr(path: Path, job: dict[str, Any]) -> tuple[list[dict[str, Any]], str, st
             shapes = shapely.from_wkb(blobs, on_invalid="ignore")
             for i, shape in enumerate(shapes):
                 values = {n: _plain(columns[k][i], MAX_TEXT) for k, n in enumerate(names)}
-                geometry = None if shape is None else json.loads(shapely.to_geojson(shape)) if not shape.is_empty else None
-                features.append({"type": "Feature", "geometry": geometry, "properties": values})
+                geometry, more = None, {}
+                if shape is not None and not shape.is_empty:
+                    if all(math.isfinite(float(v)) for v in shapely.get_coordinates(shape).ravel()):
+                        geometry = json.loads(shapely.to_geojson(shape))
+                    else:
+                        more = {"_not_finite": True}
+                features.append({"type": "Feature", "geometry": geometry, "properties": values, **more})
             if len(features) > MAX_FEATURES:
                 raise UserError(
                     "TOO_LARGE",
@@ -274,7 +279,7 @@ def _is_used_there(crs: Any, bounds: tuple[float, float, float, float]) -> bool:
 
 def _checked_warnings(features: list[dict[str, Any]]) -> list[str]:
     out = []
-    empty = sum(f["geometry"] is None for f in features)
+    empty = sum(f["geometry"] is None and not f.get("_not_finite") for f in features)
     mended = sum(bool(f.get("_mended")) for f in features)
     if empty:
         out.append(f"{empty} features have no geometry and are left out.")

@@ -189,11 +189,13 @@ def standing_in(
     elif relation == "inside":
         hit = tree.query(middles, predicate="intersects")[0]
     elif relation in ("overlaps", "touches"):
-        pairs = tree.query(shapes, predicate="dwithin", distance=2e-3)
-        area = shapely.area(shapely.intersection(shapes[pairs[0]], np.array(other, dtype=object)[pairs[1]]))
+        # common outlines are equal in degrees; a projection bends edges with other vertices differently
+        mine, theirs = (np.array(d, dtype=object) for d in degrees)
+        pairs = shapely.STRtree(theirs).query(mine, predicate="dwithin", distance=2e-8)
+        area = shapely.area(shapely.intersection(mine[pairs[0]], theirs[pairs[1]]))
         common = np.bincount(pairs[0], weights=area, minlength=len(one))
         near = np.bincount(pairs[0], minlength=len(one)) > 0
-        wide = common > 2e-3 * shapely.length(shapes)
+        wide = common > 2e-8 * shapely.length(mine)
         return np.asarray(wide if relation == "overlaps" else near & ~wide)
     elif relation == "between":
         hull = shapely.convex_hull(shapely.union_all(other))
@@ -207,8 +209,8 @@ def standing_in(
         return out
     elif relation.endswith("_of"):
         at = shapely.centroid(shapely.union_all(np.array(degrees[1], dtype=object)))
-        mine = shapely.get_coordinates(shapely.centroid(np.array(degrees[0], dtype=object)))
-        east, north = mine[:, 0] - at.x, mine[:, 1] - at.y
+        where = shapely.get_coordinates(shapely.centroid(np.array(degrees[0], dtype=object)))
+        east, north = where[:, 0] - at.x, where[:, 1] - at.y
         return np.asarray({"north_of": north > 0, "south_of": north < 0, "east_of": east > 0, "west_of": east < 0}[relation])
     else:
         return None

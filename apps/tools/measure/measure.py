@@ -17,6 +17,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pydantic import JsonValue
+from pyproj import CRS
 from scipy import ndimage
 from scipy.spatial import cKDTree
 from shapely.geometry.base import BaseGeometry
@@ -572,18 +573,21 @@ def _apply_relation(subject: Measured, references: Sequence[Measured], arguments
     assert subject.features is not None and reference.features is not None
     is_topology = not needs_metres and not relation.endswith("_of")
     plane: Plane | None = None
-    if is_topology and all(m.crs == "image" and m.grid == subject.grid for m in (subject, *references)):
-        # on one grid, pixels say it exactly and need no metres
+    slack = 0.0
+    if is_topology and all(m.crs == subject.crs and (m.crs != "image" or m.grid == subject.grid) for m in (subject, *references)):
+        # in one grid or CRS, common outlines are equal to the last digit: nothing is moved, nothing needs metres
+        if subject.crs != "image":
+            slack = 1e-9 if CRS.from_user_input(subject.crs).is_geographic else 1e-3
         one, other = list(subject.features), [g for m in references for g in m.features or []]
     else:
-        plane = Plane([subject, *references])
+        plane, slack = Plane([subject, *references]), 1e-3  # shapes of different grids meet to within a millimetre at best
         one = [plane.place(subject, g) for g in subject.features]
         other = [plane.place(m, g) for m in references for g in m.features or []]
     n_before = len(one)
     if not other:
         keep = [False] * n_before
     else:
-        keep = _related(relation, one, other, spec.distance_m or 0.0, spec.nearest_k, plane)
+        keep = _related(relation, one, other, spec.distance_m or 0.0, spec.nearest_k, plane, slack)
     subject.is_whole = subject.is_whole and all(keep)
     subject.features = [g for g, k in zip(subject.features, keep, strict=True) if k]
     subject.properties = [p for p, k in zip(subject.properties, keep, strict=True) if k]
@@ -602,9 +606,7 @@ _RULES = {
 
 
 def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], distance_m: float, nearest_k: int,
-             plane: Plane | None) -> list[bool]:
-    # shapes that came from different grids meet to within a millimetre at best
-    slack = 0.0 if plane is None else 1e-3
+             plane: Plane | None, slack: float) -> list[bool]:
     union = shapely.union_all(list(other))
     shapely.prepare(union)
     if relation == "inside":

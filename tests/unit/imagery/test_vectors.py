@@ -83,6 +83,63 @@ def test_empty_and_broken_geometries_are_told(tmp_path: Path) -> None:
     assert code(geojson(tmp_path / "c.geojson", metres)) == "NEEDS_CRS"
 
 
+def test_coordinates_that_are_no_numbers_are_left_out_and_told(tmp_path: Path) -> None:
+    nan = {"type": "Polygon", "coordinates": [[[10, 50], [float("nan"), 50], [11, 51], [10, 50]]]}
+    path = tmp_path / "a.gpkg"
+    shapes = [shapely.Point(10, 50), shapely.Point(float("nan"), 50), shapely.from_wkt("POLYGON EMPTY")]
+    pyogrio.raw.write(path, np.array([shapely.to_wkb(g) for g in shapes], dtype=object), [], [], geometry_type="Unknown",
+                      crs="EPSG:4326", driver="GPKG")
+    found = vector_read(path, "a.gpkg")
+    assert len(found.features) == 1 and found.kinds == {"Point": 1}
+    assert any("empty" in w or "no geometry" in w for w in found.warnings)
+    table, _, _, warnings = csv_features("longitude,latitude\n10,50\nnan,50\n,50\n", "a.csv", None)
+    assert len(table) == 1 and "2 rows" in warnings[0]
+    assert code(geojson(tmp_path / "b.geojson", nan)) == "UNREADABLE"
+
+
+def test_degrees_and_metres_are_not_mixed_up(tmp_path: Path) -> None:
+    shapes = np.array([shapely.to_wkb(shapely.box(10.0, 50.0, 10.1, 50.1))], dtype=object)
+    path = tmp_path / "a.gpkg"
+    pyogrio.raw.write(path, shapes, [], [], geometry_type="Polygon", crs="EPSG:32632", driver="GPKG")
+    with pytest.raises(UserError) as caught:
+        vector_read(path, "a.gpkg")
+    assert caught.value.code == "NEEDS_CRS" and "like degrees" in caught.value.why
+    with pytest.raises(UserError) as caught:
+        csv = tmp_path / "a.csv"
+        csv.write_text("lon,lat\n500000,5500000\n")
+        vector_read(csv, "a.csv")
+    assert caught.value.code == "NEEDS_CRS"
+    told = tmp_path / "b.csv"
+    told.write_text("x,y\n500000,5500000\n")
+    assert vector_read(told, "b.csv", crs="EPSG:25832").lonlat_bounds()[:2] == pytest.approx((9.0, 49.65), abs=0.01)
+    assert code(told, crs="EPSG:99999") == "BAD_ARGUMENT"
+
+
+def test_west_beyond_east_is_cut_at_the_meridian(tmp_path: Path) -> None:
+    fiji = {"type": "Polygon", "coordinates": [[[179, -18], [-179, -18], [-179, -16], [179, -16], [179, -18]]]}
+    found = vector_read(geojson(tmp_path / "a.geojson", fiji), "a.geojson")
+    (cut,) = [shapely.geometry.shape(f["geometry"]) for f in found.features]
+    assert any("180° meridian" in w for w in found.warnings) and cut.geom_type == "MultiPolygon"
+    assert cut.area == pytest.approx(4.0) and not cut.contains(shapely.Point(0, -17)) and cut.covers(shapely.Point(179.5, -17))
+
+
+def test_names_of_features_are_taken_where_each_has_its_own(tmp_path: Path) -> None:
+    def naming(*values: Any) -> tuple[str, tuple[str, ...]]:
+        features = [{"type": "Feature", "geometry": SQUARE, "properties": {"name": v, "kind": "field"}} for v in values]
+        path = tmp_path / "a.geojson"
+        path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+        return vector_read(path, "a.geojson").naming()
+
+    assert naming("North", "South") == ("name", ("North", "South"))
+    assert naming("North", "north") == naming("North", None) == naming("North", "") == ("", ())
+
+
+def test_mixed_shapes_are_counted_apart(tmp_path: Path) -> None:
+    line, place = {"type": "LineString", "coordinates": [[10, 50], [11, 50]]}, {"type": "Point", "coordinates": [10, 50]}
+    found = vector_read(geojson(tmp_path / "a.geojson", SQUARE, line, place), "a.geojson")
+    assert found.kinds == {"Polygon": 1, "LineString": 1, "Point": 1}
+
+
 def test_several_layers_are_not_guessed_between(tmp_path: Path) -> None:
     path = tmp_path / "a.gpkg"
     for k, name in enumerate(("roads", "rivers")):
