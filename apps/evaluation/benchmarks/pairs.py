@@ -109,11 +109,13 @@ def in_process(code: str, *arguments: str, timeout_s: float = 900.0) -> dict[str
 
 
 # what a measured child prints at its end: its own seconds, its value, its peak RSS in MB, and its processor's seconds: those of
-# what it measured, where it marked the start as ``_cpu``; processes that it started count with it
+# what it measured, where it marked the start as ``_cpu``; processes that it started count with it. The kernel's ru_maxrss of a
+# process begins with the size of the one that started it, so the peak is that of the memory map (VmHWM)
 CHILD_END = """
 import resource as _r
 _u, _c = _r.getrusage(_r.RUSAGE_SELF), _r.getrusage(_r.RUSAGE_CHILDREN)
-print(_seconds, _value, max(_u.ru_maxrss, _c.ru_maxrss) / 1024,
+_own = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+print(_seconds, _value, max(_own, _c.ru_maxrss if _c.ru_utime > 0.05 else 0) / 1024,
       _u.ru_utime + _u.ru_stime - globals().get("_cpu", 0.0) + _c.ru_utime + _c.ru_stime)
 """
 

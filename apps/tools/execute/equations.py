@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from apps.core.errors import ModelError
 from apps.tools.execute.formula import Formula
@@ -121,6 +120,9 @@ def _expression(tree: Any, unknown: str, x: Any, numbers: Mapping[str, float]) -
 
 
 def _bracketed(formula: Formula, unknown: str, numbers: Mapping[str, float], between: tuple[float, float]) -> list[float]:
+    # 23 MB that a statistic does not need
+    from scipy import optimize
+
     xs = np.linspace(between[0], between[1], _STEPS + 1)
     planes = {n: Plane(xs[None] if n == unknown else np.full((1, len(xs)), numbers[n]), np.ones((1, len(xs)), dtype=bool))
               for n in formula.names}
