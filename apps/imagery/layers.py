@@ -8,6 +8,7 @@ with an unused value as nodata, vectors GeoJSON FeatureCollections. The same lay
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -202,6 +203,21 @@ class ArtifactLayerStore:
         if planes.shape[0] != 1 or coded.dtype != np.uint8 or not np.isin(coded, (0, 1, INVALID)).all():
             raise FaultError("the artifact is no mask: values other than 0, 1 and 255")
         return coded == 1, coded != INVALID
+
+    def mask_strips(
+        self, ref: LayerRef, rows: int = 512
+    ) -> Iterator[tuple[int, NDArray[np.bool_], NDArray[np.bool_]]]:
+        """(first row, mask, valid) of a mask of any size, ``rows`` rows at a time, all columns wide: memory for one strip.
+        FaultError where the layer is no mask."""
+        with open_raster(self._blobs.path(ref.artifact)) as dataset:
+            if dataset.count != 1 or dataset.dtypes[0] != "uint8":
+                raise FaultError("the artifact is no mask: one band of uint8 is")
+            for top in range(0, dataset.height, rows):
+                n = min(rows, dataset.height - top)
+                coded = dataset.read(1, window=((top, top + n), (0, dataset.width)))
+                if not np.isin(coded, (0, 1, INVALID)).all():
+                    raise FaultError("the artifact is no mask: values other than 0, 1 and 255")
+                yield top, coded == 1, coded != INVALID
 
     def read_raster(self, ref: LayerRef) -> MaskedRaster:
         """The raster with bands and unit as put; classes and masks come as their codes."""

@@ -357,6 +357,21 @@ class Case:
         found: tuple[NDArray[np.bool_], NDArray[np.bool_]] = self._read(self._cache.masks, ref, "read_mask")
         return found
 
+    def mask_strips(self, ref: LayerRef) -> Iterator[tuple[int, NDArray[np.bool_], NDArray[np.bool_]]]:
+        """(first row, mask, valid) of a mask strip by strip: the whole of a small one at once, a larger one as the store can read
+        it in parts. Raises LayerUnreadableError, also where the store reads masks whole alone."""
+        if self.is_small(ref):
+            mask, valid = self.mask(ref)
+            yield 0, mask, valid
+            return
+        read = getattr(self.layers, "mask_strips", None)
+        if read is None:
+            raise LayerUnreadableError("it is larger than masks are read whole")
+        try:
+            yield from read(ref)
+        except Exception as error:  # whatever a broken artifact raises, the layer cannot be read
+            raise LayerUnreadableError(f"{type(error).__name__}: {error}"[:200]) from error
+
     def raster(self, ref: LayerRef) -> MaskedRaster:
         """Raises LayerUnreadableError."""
         found: MaskedRaster = self._read(self._cache.rasters, ref, "read_raster")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -18,7 +18,7 @@ from shapely.geometry.base import BaseGeometry
 
 from apps.core.evidence.observation import LayerRef, Observation
 from apps.core.geo.grid import Grid, geod_of, transformer
-from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2
+from apps.core.geo.measures import MaskArea, area_of_mask_m2, geodesic_area_m2
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.arithmetic import value_of
@@ -299,19 +299,31 @@ def _source_layer(case: Case, kinds: tuple[str, ...]) -> LayerRef | None:
     return refs[0] if len(refs) == 1 or (refs and not wanted[0][1]) else None
 
 
-def _measured_mask(case: Case) -> LayerRef | None:
-    """The mask that a value is made from: the parents' for measure, its own for the others."""
+def _measured_mask(case: Case, *, of_any_size: bool = False) -> LayerRef | None:
+    """The mask that a value is made from: the parents' for measure, its own for the others; a small one unless
+    ``of_any_size``."""
     ref = _source_layer(case, ("mask",)) if case.observation.tool == "measure" else case.layer("mask")
-    return ref if ref is not None and case.is_small(ref) else None
+    return ref if ref is not None and (of_any_size or case.is_small(ref)) else None
 
 
-def _inside(case: Case, ref: LayerRef) -> NDArray[np.bool_] | None:
-    """The region of the call itself on a layer's grid."""
+def _strips(case: Case, ref: LayerRef) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_], Grid]]:
+    """(true, valid, grid) of a mask strip by strip, both inside the region of the call. Raises LayerUnreadableError."""
+    grid = ref.grid
+    assert grid is not None
+    for top, mask, valid in case.mask_strips(ref):
+        inside = _inside(case, ref, (0, top, mask.shape[1], mask.shape[0]))
+        if inside is not None and inside.shape == valid.shape:
+            valid = valid & inside
+        yield mask & valid, valid, grid if mask.shape == grid.shape else grid.window(0, top, mask.shape[1], mask.shape[0])
+
+
+def _inside(case: Case, ref: LayerRef, window: tuple[int, int, int, int] | None = None) -> NDArray[np.bool_] | None:
+    """The region of the call itself on a layer's grid, or in a window of it."""
     if not case.is_limited or ref.grid is None:
         return None
     grid = ref.grid
     try:
-        return Look(case).region(grid, (0, 0, grid.width, grid.height))
+        return Look(case).region(grid, window or (0, 0, grid.width, grid.height))
     except CannotLookError:
         return None
 
@@ -343,35 +355,33 @@ def area_recomputes(case: Case) -> Finding:
     """The area computed here from the named mask and its grid, on the ellipsoid or an equal-area grid, is the value."""
     if case.kind != "area" or case.value is None or _has_relation(case):
         return not_applicable("no plain area")
-    ref = _measured_mask(case)
+    ref = _measured_mask(case, of_any_size=True)
     mine = to_si(case.value, case.observation.result.unit)
     if ref is None or ref.grid is None or mine is None:
         return _area_of_polygons(case, mine)
     if dimension(case.observation.result.unit) == "pixel":
         return not_applicable("an area in pixels")
+    parts: list[MaskArea] = []
     try:
-        mask, valid = case.mask(ref)
+        for keep, _, grid in _strips(case, ref):
+            parts.append(area_of_mask_m2(keep, grid, _gsd_of(case, ref)))
     except LayerUnreadableError as error:
         return inconclusive(f"The mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
-    keep = mask & valid
-    inside = _inside(case, ref)
-    keep = keep if inside is None or inside.shape != keep.shape else keep & inside
-    try:
-        truth = area_of_mask_m2(keep, ref.grid, _gsd_of(case, ref))
     except ValueError as error:
         return inconclusive(f"The area cannot be recomputed: {error}.", at=("/inputs/0/gsd_m",), severity="warn")
-    if not case.is_same(truth.area_m2, mine, case.limits.area_rel_tolerance):
+    truth, n_px, how = sum(p.area_m2 for p in parts), sum(p.n_px for p in parts), parts[0].method
+    if not case.is_same(truth, mine, case.limits.area_rel_tolerance):
         return failed(
-            f"The mask's {truth.n_px} pixels make another area ({truth.method}).",
+            f"The mask's {n_px} pixels make another area ({how}).",
             measured=mine,
-            expected=truth.area_m2,
+            expected=truth,
             unit="m2",
             at=("/result/value", "/result/unit", "/result/layers"),
         )
     return passed(
-        f"The mask's {truth.n_px} pixels make this area ({truth.method}).",
+        f"The mask's {n_px} pixels make this area ({how}).",
         measured=mine,
-        expected=truth.area_m2,
+        expected=truth,
         unit="m2",
         at=("/result/value", "/result/layers"),
     )
@@ -400,18 +410,20 @@ def share_recomputes(case: Case) -> Finding:
     """The share of True among valid pixels of the named mask is the value."""
     spec = case.arguments.get("spec")
     named = spec.get("denominator", "") if isinstance(spec, dict) else "valid"
-    ref = _measured_mask(case)
+    ref = _measured_mask(case, of_any_size=True)
     if case.kind != "ratio" or case.value is None or ref is None or named not in ("", "valid") or _has_relation(case):
         return not_applicable("no share of a mask")
+    if ref.grid is None:
+        return not_applicable("the mask has no grid")
+    n_true = n_whole = 0
     try:
-        mask, valid = case.mask(ref)
+        for keep, whole, _ in _strips(case, ref):
+            n_true, n_whole = n_true + int(np.count_nonzero(keep)), n_whole + int(np.count_nonzero(whole))
     except LayerUnreadableError:
         return not_applicable("the mask cannot be read")
-    inside = _inside(case, ref)
-    whole = valid if inside is None or inside.shape != valid.shape else valid & inside
-    if not whole.any():
+    if not n_whole:
         return failed("The mask has no valid pixel.", measured=0, expected="> 0", unit="px", at=("/result/layers",))
-    mine = float((mask & whole).sum() / whole.sum())
+    mine = n_true / n_whole
     value = case.value * (factor(case.observation.result.unit) or 1.0)
     # shares by area on a geographic grid differ a little from shares by pixels
     if not case.is_same(mine, value, 5e-3):
@@ -432,13 +444,12 @@ def share_recomputes(case: Case) -> Finding:
 def mask_count_on_record(case: Case) -> Finding:
     """The mask holds as many True pixels as its reference and the evidence say."""
     ref = case.layer("mask")
-    if ref is None or not case.is_small(ref):
-        return not_applicable("no mask that can be read whole")
+    if ref is None:
+        return not_applicable("no mask")
     try:
-        mask, valid = case.mask(ref)
+        n = sum(int(np.count_nonzero(mask & valid)) for _, mask, valid in case.mask_strips(ref))
     except LayerUnreadableError as error:
         return inconclusive(f"The mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
-    n = int((mask & valid).sum())
     told = {"/result/layers/n": ref.n, "/evidence/intermediate/mask_px": case.evidence_number("intermediate", "mask_px")}
     if case.observation.tool == "perceive":
         told["/evidence/intermediate/n_px"] = case.evidence_number("intermediate", "n_px")
