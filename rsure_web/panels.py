@@ -6,10 +6,18 @@ from typing import Any
 
 from django import template
 
+from apps.accounts.models import User
 from apps.evaluation.present import reliability_diagram
+from apps.review.selectors import review_count
 from apps.review.selectors import verifier_figures as figures
 
 register = template.Library()
+
+
+@register.simple_tag
+def review_waiting(user: User) -> int:
+    """How many observations wait for this person: the number beside Review."""
+    return review_count(user)
 
 
 @register.simple_tag

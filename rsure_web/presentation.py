@@ -443,7 +443,12 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "theme": theme if theme in ("light", "dark") else "",
         "icons_url": icons_url(),
         "nav": [
-            {"title": title, "url": url, "is_current": path == url if prefix == "/" else path.startswith(prefix)}
+            {
+                "title": title,
+                "url": url,
+                "prefix": prefix,
+                "is_current": path == url if prefix == "/" else path.startswith(prefix),
+            }
             for title, url, prefix in _nav()
         ],
     }

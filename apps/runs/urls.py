@@ -13,6 +13,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/map/", views.run_map, name="run_map"),
     path("runs/<uuid:run_id>/cancel/", views.run_cancel, name="run_cancel"),
     path("runs/<uuid:run_id>/layers/<str:digest>.geojson", views.run_layer, name="run_layer"),
+    path("runs/<uuid:run_id>/values/", views.run_values, name="run_values"),
     path("runs/<uuid:run_id>/report/", views.run_report, name="run_report"),
     path("observations/<str:observation_id>/", views.observation_page, name="observation"),
     path("observations/<str:observation_id>/panel/", views.observation_panel, name="observation_panel"),

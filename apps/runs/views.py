@@ -27,6 +27,7 @@ from apps.runs.arguments import choices_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
+from apps.runs.inspector import values_at
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
 from apps.runs.report import report_bytes
@@ -209,6 +210,22 @@ def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
         return HttpResponse(status=204)
     state = selectors.run_state_shown(run)
     return render(request, "runs/map.html", _context(request, run, state) | {"config": map_config(state)})
+
+
+@login_required
+@require_GET
+def run_values(request: HttpRequest, run_id: Any) -> HttpResponse:
+    """What lies at ``?x=&y=`` (longitude and latitude, or column and row of a picture), as JSON: values of bands and layers."""
+    run = selectors.access_run_by_id(person(request), run_id)
+    try:
+        x, y = float(request.GET.get("x", "")), float(request.GET.get("y", ""))
+        if not (math.isfinite(x) and math.isfinite(y)):
+            raise ValueError
+    except ValueError:
+        raise UserError(
+            "BAD_ARGUMENT", "That is no position.", "It takes two numbers, x and y.", "Click on the map, or write both."
+        ) from None
+    return JsonResponse(values_at(selectors.run_state_shown(run), layers(run.project_id), x, y))
 
 
 def _question_from_post(request: HttpRequest) -> dict[str, Any]:
@@ -404,7 +421,14 @@ def _score_histogram(held: ObservationState) -> dict[str, Any] | None:
     for s in values:
         bins[min(19, max(0, int(s * 20)))] += 1
     top = max(bins)
+    # what the tool said of its threshold, else the smallest score that it kept; the slider begins there
+    told = held.observation.evidence.source.get("thresholds")
+    told = told if isinstance(told, dict) else {}
+    named = [told.get(name) for name in ("score", *(layer.label for layer in held.observation.result.layers))]
+    threshold = next((float(t) for t in named if isinstance(t, int | float)), min(values))
     return {
+        "threshold": threshold,
+        "start": max(0, min(100, math.floor(threshold * 100 + 1e-9))),
         "bars": [{"x": i * 5, "h": round(32 * n / top, 1), "y": round(34 - 32 * n / top, 1), "n": n} for i, n in enumerate(bins)],
         "n": len(values),
     }

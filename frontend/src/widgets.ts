@@ -91,7 +91,7 @@ function onInput(event: Event): void {
 function onPick(event: Event): void {
   const group = event.target;
   if (!(group instanceof HTMLDetailsElement) || !group.matches(".pick") || !group.open) return;
-  for (const box of group.closest(".picker")?.querySelectorAll<HTMLInputElement>("input[type=checkbox]") ?? []) {
+  for (const box of group.closest(".picker")?.querySelectorAll<HTMLInputElement>("input[name=scene]") ?? []) {
     const isMine = group.contains(box);
     if (!isMine) box.checked = false;
     else if (!group.querySelector("input:checked")) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type GridConfig, degrees, geometryOf, graticuleStep, imageMaxZoom, toLeaflet, toPixel, wrapLon } from "../src/map/config";
+import { type GridConfig, degrees, geometryOf, graticuleStep, imageMaxZoom, toLeaflet, toPixel, wrapLon, viewOf, viewText } from "../src/map/config";
 
 const utm: GridConfig = { epsg: "EPSG:32618", proj4: null, transform: [30, 0, 390000, 0, -30, 4491000], size_px: [300, 300], gsd_m: 30 };
 
@@ -70,5 +70,13 @@ describe("regions", () => {
     ]).coordinates[0];
     expect(ring).toHaveLength(4);
     expect(ring?.[3]).toEqual(ring?.[0]);
+  });
+});
+
+describe("the view in the address", () => {
+  it("is read as it was written, and nothing else is", () => {
+    expect(viewText(12.25, 50.841234567, -1.02)).toBe("#map=12.25/50.84123/-1.02");
+    expect(viewOf("#map=12.25/50.84123/-1.02")).toEqual([12.25, 50.84123, -1.02]);
+    for (const other of ["", "#cell", "#map=1/2", "#map=a/b/c", "#map=1.2.3/1/2"]) expect(viewOf(other)).toBeNull();
   });
 });

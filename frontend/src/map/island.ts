@@ -1,12 +1,13 @@
 // The map: tiles, pictures and outlines from the page's configuration, a layer list, swipe, region
 // drawing, read-out and keys. Every action has a button or a field outside the canvas.
 import * as L from "leaflet";
-import { type GridConfig, type LayerConfig, type MapConfig, imageMaxZoom, toLeaflet, toPixel, wrapLon } from "./config";
+import { type GridConfig, type LayerConfig, type MapConfig, imageMaxZoom, toLeaflet, toPixel, viewOf, viewText, wrapLon } from "./config";
 import { Dates } from "./dates";
 import { Drawing } from "./drawing";
 import { placeOf } from "./figures";
 import { graticule, landOutline } from "./ground";
 import { Outlines } from "./outlines";
+import { Inspector } from "./inspect";
 import { legendOf } from "./legend";
 import { Measurement } from "./measure";
 import { Swipe } from "./swipe";
@@ -53,6 +54,7 @@ export class MapIsland {
   private readonly outlines: Outlines;
   private readonly drawing: Drawing;
   private measurement: Measurement | null = null;
+  private inspector: Inspector | null = null;
   private dating: Dates | null = null;
   /** Shows the chosen date again, where there are dates. */
   private chosen: () => void = () => undefined;
@@ -71,6 +73,7 @@ export class MapIsland {
     element.prepend(canvas);
     this.map = this.create(canvas);
     this.outlines = new Outlines(this.map);
+    this.scores();
     this.drawing = new Drawing(this.map, this.config.draw ?? null);
     this.ground();
     this.layers();
@@ -85,6 +88,19 @@ export class MapIsland {
     let isTouched = false;
     for (const event of ["pointerdown", "wheel", "keydown"]) {
       element.addEventListener(event, () => (isTouched = true), { capture: true, passive: true, once: true });
+    }
+    // where one looked is part of the address: it can be sent, and going back finds it again
+    if (element.dataset.address !== undefined) {
+      const kept = viewOf(location.hash);
+      if (kept) {
+        isTouched = true;
+        this.map.setView([kept[1], kept[2]], kept[0], { animate: false });
+      }
+      this.map.on("moveend", () => {
+        if (!isTouched) return;
+        const { lat, lng } = this.map.getCenter();
+        history.replaceState(history.state, "", viewText(this.map.getZoom(), lat, lng));
+      });
     }
     new ResizeObserver(() => {
       this.map.invalidateSize({ animate: false });
@@ -254,6 +270,8 @@ export class MapIsland {
         () => this.pressed(),
       );
     }
+    const inspect = form("inspect");
+    if (inspect) this.inspector = new Inspector(this.map, inspect, this.config.crs, () => this.pressed());
     const go = form("go");
     go?.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -269,7 +287,7 @@ export class MapIsland {
       const mark = L.circleMarker(place, { radius: 7, className: "geo-core sel", interactive: false }).addTo(this.map);
       window.setTimeout(() => mark.remove(), 6000);
     });
-    for (const panel of [measure, go]) {
+    for (const panel of [measure, inspect, go]) {
       // keys and clicks in a form are not the map's
       if (panel) for (const event of ["mousedown", "click", "dblclick", "wheel"]) panel.addEventListener(event, (e) => e.stopPropagation());
     }
@@ -286,7 +304,41 @@ export class MapIsland {
   private toggleMeasure(): void {
     if (!this.measurement) return;
     if (!this.measurement.isOn) this.drawing.stop();
+    this.inspector?.set(false);
     this.measurement.set(!this.measurement.isOn);
+  }
+
+  private toggleInspector(): void {
+    if (!this.inspector) return;
+    if (!this.inspector.isOn) this.drawing.stop();
+    this.measurement?.set(false);
+    this.inspector.set(!this.inspector.isOn);
+  }
+
+  /** A slider beside the map: which boxes would stand at another score. It looks and changes nothing. */
+  private scores(): void {
+    const home = document.getElementById(this.element.dataset.scores ?? "");
+    const field = home?.querySelector<HTMLInputElement>("input[type=range]");
+    if (!home || !field) return;
+    home.dataset.island = "scores";
+    const show = (): void => {
+      const score = Number(field.value) / 100;
+      const { shown, all } = this.outlines.setScore(score);
+      const output = home.querySelector("output");
+      if (output) output.textContent = `${score.toFixed(2)}: ${shown} of ${all} candidates`;
+      field.setAttribute("aria-valuetext", `score at least ${score.toFixed(2)}, ${shown} of ${all} candidates`);
+    };
+    this.outlines.onScored = show;
+    field.addEventListener("input", () => {
+      for (const one of this.shown.values()) {
+        if (one.isOn || one.config.style !== "candidates") continue;
+        one.isOn = true;
+        this.apply(one);
+      }
+      this.list();
+      this.pressed();
+      show();
+    });
   }
 
   /** The chosen date is what the map shows; beside the first one while they are swiped. */
@@ -317,6 +369,7 @@ export class MapIsland {
   private controls(): void {
     const actions: Record<string, () => void> = {
       measure: () => this.toggleMeasure(),
+      inspect: () => this.toggleInspector(),
       "measure-clear": () => this.measurement?.clear(),
       go: () => this.toggleGo(),
       "zoom-in": () => this.map.zoomIn(),
@@ -332,7 +385,10 @@ export class MapIsland {
     this.element.addEventListener("click", (event) => {
       const button = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-map]") : null;
       if (!button) return;
-      if (button.dataset.map?.startsWith("draw-")) this.measurement?.set(false);
+      if (button.dataset.map?.startsWith("draw-")) {
+        this.measurement?.set(false);
+        this.inspector?.set(false);
+      }
       actions[button.dataset.map ?? ""]?.();
     });
     this.drawing.onState = (shape) => {
@@ -369,6 +425,7 @@ export class MapIsland {
       masks: isOn(["mask", "unseen"]),
       boxes: isOn(["boxes", "candidates"]),
       measure: this.measurement?.isOn ?? false,
+      inspect: this.inspector?.isOn ?? false,
       go: this.element.querySelector<HTMLElement>("[data-map-panel=go]")?.hidden === false,
     };
     const has = (styles: string[]): boolean => this.config.layers.some((layer) => hasStyle(layer, styles));

@@ -12,17 +12,58 @@ interface Properties {
 }
 
 const FILLED = new Set<GeoStyle>(["mask", "unseen"]);
+/** What has scores: the slider leaves out what lies below. */
+const SCORED = new Set<GeoStyle>(["boxes", "candidates"]);
+
+interface Held {
+  group: L.FeatureGroup;
+  data: GeoJSON.GeoJsonObject;
+  style: GeoStyle;
+  crs: "geo" | "image";
+}
+
+export function scoreOf(feature: GeoJSON.Feature): number | null {
+  const score: unknown = feature.properties?.score;
+  return typeof score === "number" ? score : null;
+}
+
+/** The features at or above a score; those without one stay. */
+export function atLeast(data: GeoJSON.GeoJsonObject, score: number): GeoJSON.GeoJsonObject {
+  if (data.type !== "FeatureCollection") return data;
+  const collection = data as GeoJSON.FeatureCollection;
+  return { ...collection, features: collection.features.filter((f) => (scoreOf(f) ?? Infinity) >= score) } as GeoJSON.FeatureCollection;
+}
 
 export class Outlines {
+  /** Called when a scored layer has come. */
+  onScored: () => void = () => undefined;
+  private readonly scored: Held[] = [];
+  private score = -Infinity;
+
   constructor(private readonly map: L.Map) {}
+
+  /** Draws boxes and candidates from this score on; says how many of how many. */
+  setScore(score: number): { shown: number; all: number } {
+    this.score = score;
+    for (const held of this.scored) {
+      held.group.clearLayers();
+      this.draw(held.group, atLeast(held.data, score), held.style, held.crs);
+      held.group.fire("filled");
+    }
+    const features = this.scored.flatMap(({ data }) => (data.type === "FeatureCollection" ? (data as GeoJSON.FeatureCollection).features : []));
+    return { shown: features.filter((f) => (scoreOf(f) ?? Infinity) >= score).length, all: features.length };
+  }
 
   layer(config: LayerConfig, crs: "geo" | "image"): L.FeatureGroup {
     const group = L.featureGroup();
     const style = config.style ?? "mask";
     const fill = (data: GeoJSON.GeoJsonObject): void => {
       group.clearLayers();
-      this.draw(group, data, style, crs);
+      const isScored = SCORED.has(style);
+      if (isScored) this.scored.push({ group, data, style, crs });
+      this.draw(group, isScored ? atLeast(data, this.score) : data, style, crs);
       group.fire("filled");
+      if (isScored) this.onScored();
     };
     if (config.data) fill(config.data);
     else if (config.url) {
