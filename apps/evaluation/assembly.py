@@ -10,8 +10,7 @@ from typing import Any
 from apps.core.digests import digest_file
 from apps.core.evidence.plan import Question
 from apps.core.geo import SceneInfo
-from apps.core.ports import Judge, LayerStore, RasterReader
-from apps.evaluation.faultbench.rig import BenchPrior
+from apps.core.ports import Judge, LayerStore, PriorSource, RasterReader
 from apps.evaluation.faultbench.runner import Door
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest_convert import convert
@@ -39,7 +38,7 @@ def bench_door(scratch: Path) -> Door:
     def make_judge(
         question: Question,
         layers: LayerStore | None,
-        prior: BenchPrior | None,
+        prior: PriorSource | None,
         opener: Callable[[SceneInfo], RasterReader] | None,
         weights: Any,
     ) -> Judge:

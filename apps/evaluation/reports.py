@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-KINDS = ("faults", "trajectories", "cases")
+KINDS = ("faults", "trajectories", "cases", "requests")
 RELEASED = Path(__file__).resolve().parent / "released"
 # Reports of one kind that are kept; older ones are deleted.
 KEPT = 20

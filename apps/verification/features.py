@@ -91,6 +91,11 @@ LAYER_CHECKS = frozenset(
 )
 
 
+# Share of right observations, before any rule, at which the shipped weights were calibrated.
+BASE_RATE = 0.65
+_BASE_LOGIT = math.log(BASE_RATE / (1 - BASE_RATE))
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
     """``direction``: +1 where more of it speaks for the observation. ``phrase`` holds one ``{}`` for the value."""
@@ -123,7 +128,7 @@ FEATURES: dict[str, Feature] = {
     "partial": Feature(-1, "partial status, {}"),
     "support_agreement": Feature(1, "agreement with supporting observations, {}"),
     "support_conflict": Feature(-1, "conflict with supporting observations, {}"),
-    "prior_logit": Feature(1, "log-odds of past success of this configuration, {}"),
+    "prior_logit": Feature(1, "log-odds of past success of this configuration against those of any observation, {}"),
 }
 
 
@@ -169,8 +174,9 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
         out["support_conflict"] = 1 - agreement
     if prior is not None:
         r = min(max(prior.r_hat, 0.01), 0.99)
-        # a thin cell says little: its log-odds shrink with n / (n + 4)
-        out["prior_logit"] = math.log(r / (1 - r)) * (prior.n / (prior.n + 4.0))
+        # Evidence is calibrated where BASE_RATE of the observations are right; a record takes the place of that rate. A thin cell
+        # says little: what it adds shrinks with n / (n + 4).
+        out["prior_logit"] = (math.log(r / (1 - r)) - _BASE_LOGIT) * (prior.n / (prior.n + 4.0))
     return out
 
 

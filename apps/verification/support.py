@@ -16,6 +16,8 @@ from apps.verification.units import to_si
 
 # relative difference at which two numbers are half-way between agreeing and not
 HALF_WAY = 0.15
+# the same from another image: the ground itself may have changed
+OTHER_DATE_HALF_WAY = 0.5
 
 
 def support_agreement(case: Case) -> float | None:
@@ -50,15 +52,16 @@ def _agreement(case: Case, other: Observation) -> float | None:
     if a is None or b is None:
         return None
     a, b = to_si(a, one.result.unit) or a, to_si(b, other.result.unit) or b
-    return closeness(a, b)
+    mine_at, theirs_at = ({i.artifact for i in o.inputs} for o in (one, other))
+    return closeness(a, b, HALF_WAY if mine_at == theirs_at else OTHER_DATE_HALF_WAY)
 
 
-def closeness(a: float, b: float) -> float:
-    """1 for equal numbers, 1/2 at a relative difference of HALF_WAY, towards 0 beyond; small counts may differ by one."""
+def closeness(a: float, b: float, half_way: float = HALF_WAY) -> float:
+    """1 for equal numbers, 1/2 at a relative difference of ``half_way``, towards 0 beyond."""
     scale = max(abs(a), abs(b))
     if scale == 0:
         return 1.0
-    return 1 / (1 + (abs(a - b) / scale / HALF_WAY) ** 2)
+    return 1 / (1 + (abs(a - b) / scale / half_way) ** 2)
 
 
 def _count_agreement(case: Case, other: Observation) -> float | None:

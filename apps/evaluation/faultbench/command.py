@@ -33,6 +33,8 @@ from apps.evaluation.faultbench.runner import (
 )
 from apps.evaluation.reports import save
 
+# Faults on a case, where each strikes one call alone: every configuration is run once more.
+TRANSIENT_LIMIT = 6
 SAMPLES = Path(__file__).resolve().parents[2] / "imagery" / "samples"
 
 
@@ -57,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", default="", metavar="FILE", help="only write samples to fit the verifier on")
     parser.add_argument("--plugin", action="append", default=[], metavar="MODULE", help="import a module that registers faults")
     parser.add_argument("--rows", default="", metavar="FILE", help="write every run as a line of JSON")
+    parser.add_argument(
+        "--scenarios", action="store_true", help="only the situations in which evidence has to be asked for (the paper's Table 8)"
+    )
     parser.add_argument("--list", action="store_true", help="name cases and faults, run nothing")
 
 
@@ -117,6 +122,8 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
     if options.get("list"):
         _print_list(cases, faults, out)
         return 0
+    if options.get("scenarios"):
+        return _run_scenarios(options, out, err)
     began = time.perf_counter()
     outcomes: list[Outcome] = []
     noise = logging.getLogger("apps")
@@ -158,12 +165,20 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
                 limit=options.get("limit"),
                 on_outcome=keep,
             )
+            transient = None
+            if _is_whole(options) and not options.get("once"):
+                # a fault that strikes one call leaves an honest method to answer by
+                err.write(f"{len(outcomes)} runs, {time.perf_counter() - began:.0f} s; now faults that strike one call\n")
+                transient = run_bench(prepared, faults, is_once=True, configurations=configurations, limit=TRANSIENT_LIMIT)
             left_out = None
             if options.get("leave_out"):
                 from apps.evaluation.faultbench.leave_out import leave_one_family_out
 
                 left_out = leave_one_family_out(prepared, outcomes, faults, limit=options.get("limit"), err=err)
             report = _report(bench, faults, outcomes, options, time.perf_counter() - began)
+            if transient is not None:
+                report["one_call"] = {"limit": TRANSIENT_LIMIT, **_one_call(transient)}
+                report |= scenario_report(options, err)
             if left_out is not None:
                 report["leave_one_family_out"] = left_out
     finally:
@@ -174,6 +189,63 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
     else:
         _print_report(report, out)
         out.write(f"\nKept as {path.name}; the page Evaluation shows it.\n")
+    return 0
+
+
+def _is_whole(options: dict[str, Any]) -> bool:
+    return not any(options.get(k) for k in ("cases", "faults", "limit", "unseen"))
+
+
+def _one_call(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What the report keeps of faults that strike one call."""
+    held = summary(outcomes, n_boot=200)
+    return {k: held[k] for k in ("configurations", "drop", "requests", "settled") if k in held}
+
+
+def scenario_report(options: dict[str, Any], err: TextIO) -> dict[str, Any]:
+    """Scenarios in which evidence is asked for: rows, requests by kind, and the paper's Table 8 over them."""
+    from apps.evaluation.assembly import bench_door
+    from apps.evaluation.faultbench.figures import request_ends, settled
+    from apps.evaluation.faultbench.scenarios import prepare_files, run_scenarios, table
+
+    with tempfile.TemporaryDirectory(prefix="rsure-scenarios-") as scratch:
+        folder = Path(scratch)
+        folders = [SAMPLES, shared_folder(), folder]
+        prepare_files(folder, Bench(bench_door(folder), (), folders, folder)._find)
+        missing: list[str] = []
+
+        def make(cases: Sequence[BenchCase]) -> Bench:
+            bench = Bench(bench_door(folder), cases, folders, folder)
+            missing.extend(bench.missing)
+            return bench
+
+        runs = run_scenarios(make)
+    if missing:
+        err.write(f"{len(missing)} scenarios are left out, their imagery is not here\n")
+    outcomes = [o for _, _, o in runs]
+    return {
+        "scenarios": table(runs),
+        "scenarios_missing": len(missing),
+        "scenario_requests": request_ends(outcomes),
+        "scenario_settled": settled(outcomes),
+    }
+
+
+def _run_scenarios(options: dict[str, Any], out: TextIO, err: TextIO) -> int:
+    from apps.runs.assembly import revision
+
+    noise = logging.getLogger("apps")
+    level = noise.level
+    noise.setLevel(logging.CRITICAL)
+    try:
+        report = scenario_report(options, err)
+    finally:
+        noise.setLevel(level)
+    save("requests", {"requests": {"": report["scenario_requests"]}, **report}, revision=revision())
+    if options.get("json"):
+        out.write(json.dumps(report, ensure_ascii=False, default=str) + "\n")
+    else:
+        _print_scenarios(report, out)
     return 0
 
 
@@ -196,7 +268,7 @@ def _report(
         "cases_missing": bench.missing,
         "faults_tried": len({o.fault for o in outcomes if o.fault}),
         "fault_kinds": [{"name": f.name, "family": f.family, "meaning": f.meaning, "unseen": "unseen" in f.tags} for f in faults],
-        "is_whole": not any(options.get(k) for k in ("cases", "faults", "limit", "unseen")),
+        "is_whole": _is_whole(options),
         "is_unseen": bool(options.get("unseen")),
         "strikes": "once" if options.get("once") else "every call",
         "verifier_version": verifier_name(),
@@ -228,6 +300,42 @@ def _print_list(cases: Sequence[BenchCase], faults: Sequence[Fault], out: TextIO
 
 def _share(value: Any) -> str:
     return "     –" if value is None else f"{100 * value:5.1f}%"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _print_settled(row: dict[str, Any], out: TextIO) -> None:
+    out.write(
+        f"  {row['tasks']} runs; {row['with_failed_observation']} with an observation that was not accepted at once; "
+        f"{row['with_requests']} of these with an executed request; {row['accepted_afterwards']} of these with an accepted "
+        f"observation afterwards; {row['answered_right']} of these answered right, {row['answered_wrong']} wrong; "
+        f"{row['rejected_calls']} calls rejected\n"
+    )
+
+
+def _print_requests(rows: Sequence[dict[str, Any]], out: TextIO) -> None:
+    for row in rows:
+        out.write(f"  {row['kind']:<20} {row['n']:>4} made {row.get('answered', 0):>4} answered")
+        for side in ("right", "incorrect"):
+            s = row[side]
+            out.write(
+                f"   {side} p {_number(s['p_before'])} → {_number(s['p_after'])} "
+                f"{s['accepted']}/{s['rejected']}/{s['replaced']}/{s['left_to_a_person']}"
+            )
+        out.write("\n")
+
+
+def _print_scenarios(report: dict[str, Any], out: TextIO) -> None:
+    out.write("\nWhere evidence has to be asked for: runs right/wrong/abstained, honest and faulty\n")
+    for row in report["scenarios"]:
+        cells = [f"{row[k]['right']}/{row[k]['wrong']}/{row[k]['abstained']}" for k in ("honest", "faulty")]
+        kinds = sorted({*row["honest"]["requests"], *row["faulty"]["requests"]})
+        out.write(f"  {row['scenario']:<32} {cells[0]:>9} {cells[1]:>9}  {', '.join(kinds)}\n")
+    out.write("\nEvidence requests: mean p before → after; kept/lost/replaced/left to a person\n")
+    _print_requests(report["scenario_requests"], out)
+    _print_settled(report["scenario_settled"], out)
 
 
 def _print_report(report: dict[str, Any], out: TextIO) -> None:
@@ -278,15 +386,22 @@ def _print_report(report: dict[str, Any], out: TextIO) -> None:
             out.write(f"  {row['case']:<22} {row['fault']:<26} {row['configuration']:<20} {row['value']} for {row['right']}\n")
     for name, ends in report["requests"].items():
         if ends:
-            out.write(f"\nEvidence requests, {name}: right observations kept/lost/open, incorrect ones kept/lost/open\n")
-        for row in ends:
-            cells = [
-                f"{row[side]['accepted']}/{row[side]['rejected']}/{row[side]['left_to_a_person']}"
-                for side in ("right", "incorrect")
-            ]
-            out.write(
-                f"  {row['kind']:<20} {row['n']:>5} made {row.get('answered', 0):>5} answered {cells[0]:>14} {cells[1]:>14}\n"
-            )
+            out.write(f"\nEvidence requests, {name}: mean p before → after; kept/lost/replaced/left to a person\n")
+        _print_requests(ends, out)
+        _print_settled(report["settled"][name], out)
+    if report.get("one_call"):
+        held = report["one_call"]["configurations"]
+        out.write("\nFaults that strike one call alone (a second method may be honest)\n")
+        for key, words in (
+            ("R_prop", "R_prop"),
+            ("answer_accuracy", "answers right"),
+            ("wrong_answers", "answers wrong"),
+            ("abstained", "abstained"),
+            ("incorrect_accepted", "incorrect observation accepted"),
+        ):
+            out.write(f"{words:<38}" + "".join(f"{_share(held[n][key]):>20}" for n in held) + "\n")
+    if report.get("scenarios"):
+        _print_scenarios(report, out)
     if report["honest_not_right"]:
         out.write("\nNot right without a fault\n")
         for row in report["honest_not_right"]:

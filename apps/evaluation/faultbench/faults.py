@@ -225,6 +225,41 @@ register(
 )
 
 
+def _blind(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
+    """The detector keeps only what it is sure of, whatever it was asked."""
+    method = {**(arguments.get("objects_method") or {}), "score_threshold": 0.6}
+    return {**arguments, "objects_method": method}
+
+
+register(
+    Fault(
+        "objects_overlooked",
+        "detections",
+        "the detector runs at a higher threshold than it says",
+        _makes_boxes,
+        arguments=_blind,
+    )
+)
+
+
+def _misplaced(arguments: dict[str, Any], call: Call) -> dict[str, Any]:
+    """Points in the coordinates of a picture that was shown at two thirds of its size."""
+    method = dict(arguments.get("regions_method") or {})
+    method["points"] = [[x / 1.5, y / 1.5, k] for x, y, k in method.get("points", ())]
+    return {**arguments, "regions_method": method}
+
+
+register(
+    Fault(
+        "points_misplaced",
+        "mask",
+        "points are taken in the coordinates of a smaller picture",
+        lambda call: (call.arguments.get("regions_method") or {}).get("kind") == "prompt",
+        arguments=_misplaced,
+    )
+)
+
+
 # --- readers --------------------------------------------------------------------------------------------------------------------
 def _swap_roles(one: str, other: str) -> Callable[[str, RasterReader, Callable[[str], RasterReader], Call], RasterReader]:
     def wrap(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:

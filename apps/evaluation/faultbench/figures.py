@@ -22,6 +22,11 @@ def rate(num: float, den: float) -> float | None:
     return None if den == 0 else num / den
 
 
+def mean(values: Sequence[float]) -> float | None:
+    """None of nothing."""
+    return rate(sum(values), len(values))
+
+
 def summary(outcomes: Rows, *, n_boot: int = 400, seed: int = 7) -> dict[str, Any]:
     """All tables; JSON-ready."""
     configurations = list(dict.fromkeys(o.configuration for o in outcomes))
@@ -33,6 +38,7 @@ def summary(outcomes: Rows, *, n_boot: int = 400, seed: int = 7) -> dict[str, An
         "configurations": {c: figures(of(c)) | intervals(of(c), n_boot, seed) for c in configurations},
         "verifier": {c: verifier_figures(of(c)) for c in configurations if c != "none"},
         "requests": {c: request_ends(of(c)) for c in configurations if c != "none"},
+        "settled": {c: settled(of(c)) for c in configurations if c != "none"},
         "caught_by": {c: caught_by(of(c)) for c in configurations if c != "none"},
     }
     for table, key in (("families", "family"), ("faults", "fault"), ("task_types", "task_type")):
@@ -223,11 +229,31 @@ def request_ends(rows: Rows) -> list[dict[str, Any]]:
                 "n": len(those),
                 "accepted": sum(r.after == "accept" for r in those),
                 "rejected": sum(r.after == "reject" for r in those),
+                "replaced": sum(r.after == "replaced" for r in those),
                 "left_to_a_person": sum(r.after == "request_evidence" for r in those),
+                "p_before": mean([r.p_before for r in those if r.p_before is not None]),
+                "p_after": mean([r.p_after for r in those if r.p_after is not None]),
                 "mean_change_of_p": rate(sum(moved), len(moved)),
             }
         out.append(row)
     return out
+
+
+def settled(rows: Rows) -> dict[str, Any]:
+    """The paper's Table 8: tasks with an observation that was not accepted at once; of these with an executed evidence request;
+    of these with an accepted observation afterwards; of these answered right; and the rejected calls of all."""
+    failed = [o for o in rows if any(j.first in ("reject", "request_evidence") for j in o.observations)]
+    asked = [o for o in failed if any(r.outcome in ("answered", "failed") for r in o.requests)]
+    kept = [o for o in asked if any(r.after in ("accept", "replaced") for r in o.requests)]
+    return {
+        "tasks": len(rows),
+        "with_failed_observation": len(failed),
+        "with_requests": len(asked),
+        "accepted_afterwards": len(kept),
+        "answered_right": sum(o.is_right for o in kept),
+        "answered_wrong": sum(o.is_wrong for o in kept),
+        "rejected_calls": sum(j.end == "reject" for o in rows for j in o.observations),
+    }
 
 
 def caught_by(rows: Rows) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Question
 from apps.core.geo import SceneInfo
-from apps.core.ports import Judge, LayerStore, Planner, RasterReader
+from apps.core.ports import Judge, LayerStore, Planner, PriorSource, RasterReader
 from apps.evaluation.faultbench.cases import BenchCase, Value
 from apps.evaluation.faultbench.faults import Fault
 from apps.evaluation.faultbench.rig import (
@@ -54,7 +54,9 @@ class Door:
 
     make_toolbox: MakeToolBox
     make_layers: Callable[[FolderBlobs], LayerStore]
-    make_judge: Callable[[Question, LayerStore | None, BenchPrior | None, Callable[[SceneInfo], RasterReader] | None, Any], Judge]
+    make_judge: Callable[
+        [Question, LayerStore | None, PriorSource | None, Callable[[SceneInfo], RasterReader] | None, Any], Judge
+    ]
     planner: Planner
     describe: Callable[[Path, dict[int, str], str, float | None], tuple[SceneInfo, Path]]
     open_scene: Callable[[SceneInfo, Path], RasterReader]
@@ -74,11 +76,14 @@ class Judged:
     p_first: float | None
     p_last: float | None
     features: tuple[dict[str, float], ...] = ()
+    first: str = ""
+    is_mending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One evidence request and its end (the paper's Table 8). ``after`` is the observation's decision when all was done."""
+    """One evidence request and its end (the paper's Table 8). ``after`` is the observation's decision when all was done, or
+    ``replaced`` where the observation that answered the request was accepted in its place; ``p_after`` then is that one's."""
 
     kind: str
     outcome: str
@@ -169,10 +174,11 @@ class Bench:
         case: BenchCase,
         fault: Fault | None,
         configuration: str,
-        prior: BenchPrior | None,
+        prior: PriorSource | None,
         *,
         is_once: bool = False,
         weights: Any = None,
+        planner: Planner | None = None,
     ) -> tuple[RunState, FaultyToolBox, float]:
         """One run to its end; (state, tool box, seconds). ``weights`` of the verifier are None for the shipped ones."""
         question = self.question(case)
@@ -185,7 +191,7 @@ class Bench:
             else self.door.make_judge(
                 question,
                 self.layers,
-                prior if configuration == "verification_prior" else None,
+                prior,
                 None if configuration == WITHOUT_PIXELS else self.open_scene,
                 weights,
             )
@@ -195,7 +201,7 @@ class Bench:
         name = f"bench-{case.name}-{fault.name if fault else 'honest'}"
         run_agent(
             question,
-            planner=self.door.planner,
+            planner=planner or self.door.planner,
             toolbox=box,
             judge=judge,
             recorder=recorder,
@@ -317,9 +323,11 @@ def judged(
                 p_first=given[0] if given else None,
                 p_last=given[-1] if given else None,
                 features=tuple(d.features for d in seen),
+                first=held.decisions[0].decision if held.decisions else "",
+                is_mending=held.id in answers_requests,
             )
         )
-        requests += [Asked(r.request.kind, r.outcome, is_right, r.p_before, r.p_after, held.effective) for r in held.requests]
+        requests += [_asked(state, held, r, is_right) for r in held.requests]
     value, is_abstained = _answered(case, state)
     is_right_answer = not is_abstained and case.is_right(value, right)
     return Outcome(
@@ -342,6 +350,14 @@ def judged(
         observations=tuple(observations),
         requests=tuple(requests),
     )
+
+
+def _asked(state: RunState, held: Any, r: Any, is_right: bool | None) -> Asked:
+    support = state.observations.get(r.supporting_id or "")
+    if support is not None and support.is_accepted and not held.is_accepted:
+        p = support.decision.p_correct if support.decision else None
+        return Asked(r.request.kind, r.outcome, is_right, r.p_before, p, "replaced")
+    return Asked(r.request.kind, r.outcome, is_right, r.p_before, r.p_after, held.effective)
 
 
 def call_digest(o: Observation) -> str:
@@ -407,7 +423,7 @@ def run_one(
     if fault is None and configuration == "none":
         state, box, seconds = prepared.honest[case.name], prepared.boxes[case.name], prepared.seconds[case.name]
     else:
-        prior = prior_without(prepared.prior, case.name)
+        prior = prior_without(prepared.prior, case.name) if configuration == "verification_prior" else None
         state, box, seconds = prepared.bench.run(case, fault, configuration, prior, is_once=is_once, weights=weights)
     if fault is not None and not box.struck:
         return None

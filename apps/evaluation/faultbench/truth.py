@@ -79,6 +79,45 @@ def plain(
     return Plain(data * scale, area, tuple(t)[:6], crs.to_epsg() if crs else None)
 
 
+def stack(paths: list[Path], target: Path, names: tuple[str, ...]) -> None:
+    """Single-band files of one grid as the named bands of one file."""
+    import rasterio
+
+    with rasterio.open(paths[0]) as first:
+        profile = first.profile | {"count": len(paths), "driver": "GTiff"}
+    with rasterio.open(target, "w", **profile) as out:
+        for k, path in enumerate(paths, start=1):
+            with rasterio.open(path) as source:
+                out.write(source.read(1), k)
+        out.descriptions = names
+
+
+def clouded(path: Path, target: Path, share_lost: float, *, fill: int) -> None:
+    """A copy of a one-band file in which the first ``share_lost`` of the rows hold ``fill``."""
+    import rasterio
+
+    with rasterio.open(path) as source:
+        data = source.read(1)
+        profile = source.profile | {"driver": "GTiff", "nodata": fill}
+    profile.pop("quality", None)
+    data[: round(share_lost * data.shape[0])] = fill
+    with rasterio.open(target, "w", **profile) as out:
+        out.write(data, 1)
+
+
+def ndvi_where_clear(paths: list[Path]) -> float:
+    """Mean NDVI of red, near infrared and a Landsat quality band of before Collection 1, where it flags no cloud: two bits for
+    cloud, both set where it is sure."""
+    scene = plain(paths[0])
+    quality = np.nan_to_num(scene.band(3)).astype(np.int64)
+    return float(np.nanmean(scene.ratio(2, 1)[(quality & 0xC000) != 0xC000]))
+
+
+def sinop_mean(path: Path) -> float:
+    """Mean NDVI of a MOD13 date, scaled, without fill."""
+    return mean(plain(path, low=-2000, high=10000, scale=1e-4).band(1))
+
+
 def mean(values: Array) -> float:
     return float(np.nanmean(values))
 

@@ -21,7 +21,7 @@ from apps.verification.features import FEATURES
 from apps.verification.requests import propose_requests
 
 WEIGHTS = Path(__file__).resolve().parent.parent / "weights"
-DEFAULT = "calibrated-2"
+DEFAULT = "calibrated-3"
 PRIOR = "prior_logit"
 
 

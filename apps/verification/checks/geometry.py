@@ -482,6 +482,52 @@ def area_method_lawful(case: Case) -> Finding:
     return passed("The method keeps areas true.", measured=method, at=("/evidence/source/method",))
 
 
+@check(
+    "mask_holds_its_points",
+    catches=("leaked or shifted mask", "box convention mistaken"),
+    limits=("max_layer_px",),
+    reads=("/result/layers", "/arguments/regions_method"),
+)
+def mask_holds_its_points(case: Case) -> Finding:
+    """A mask that was grown from points holds those that were set inside, and none of those set outside."""
+    method, ref = case.observation.arguments.get("regions_method"), case.layer("mask")
+    if not isinstance(method, dict) or method.get("kind") != "prompt" or ref is None or not case.is_small(ref):
+        return not_applicable("no mask from points")
+    scene = scene_of_layer(case, ref)
+    offset = grid_offset(ref.grid, scene.grid) if ref.grid is not None and scene is not None else (0.0, 0.0)
+    if offset is None:
+        return not_applicable("the mask lies on another grid")
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError:
+        return not_applicable("the mask cannot be read")
+    held = mask & valid
+    wrong = n = 0
+    given = method.get("points")
+    for point in given if isinstance(given, (list, tuple)) else ():
+        numbers = [number_of(v) for v in point] if isinstance(point, (list, tuple)) else []
+        if len(numbers) != 3 or None in numbers:
+            continue
+        x, y, kind = (float(v) for v in numbers if v is not None)
+        col, row = math.floor(x - offset[0]), math.floor(y - offset[1])
+        if not (0 <= row < held.shape[0] and 0 <= col < held.shape[1]) or not valid[row, col]:
+            continue
+        n += 1
+        wrong += bool(held[row, col]) != bool(kind)
+    if n == 0:
+        return not_applicable("no point lies on the mask's ground")
+    at = ("/result/layers", "/arguments/regions_method/points")
+    if wrong:
+        return failed(
+            f"{wrong} of {n} points lie on the wrong side of the mask; they may have been read in other coordinates.",
+            measured=wrong,
+            expected=0,
+            unit="points",
+            at=at,
+        )
+    return passed("All points lie on their side of the mask.", measured=n, unit="points", at=at)
+
+
 @check("mask_agrees_with_boxes", "warn", catches=("leaked or shifted mask",), reads=("/result/layers",))
 def mask_agrees_with_boxes(case: Case) -> Finding:
     """Where a mask and boxes of the same objects exist, nearly all of the mask lies in the boxes."""

@@ -6,9 +6,19 @@ import math
 
 import pytest
 
-from apps.evaluation.faultbench.figures import auroc, bootstrap, calibration, caught_by, figures, r_prop, request_ends, summary
+from apps.evaluation.faultbench.figures import (
+    auroc,
+    bootstrap,
+    calibration,
+    caught_by,
+    figures,
+    r_prop,
+    request_ends,
+    settled,
+    summary,
+)
 from apps.evaluation.faultbench.figures import verifier_figures as confusion_of
-from apps.evaluation.faultbench.runner import Outcome
+from apps.evaluation.faultbench.runner import Asked, Outcome
 from tests.unit.evaluation.outcomes import judgement, outcome, some_outcomes
 
 
@@ -87,8 +97,36 @@ def test_calibration_by_hand() -> None:
 def test_request_ends_by_hand() -> None:
     (row,) = request_ends(of("verification_prior"))
     assert (row["kind"], row["n"], row["answered"]) == ("recompute", 1, 1)
-    assert row["right"] == {"n": 1, "accepted": 0, "rejected": 1, "left_to_a_person": 0, "mean_change_of_p": pytest.approx(-0.5)}
+    right = row["right"]
+    assert (right["n"], right["accepted"], right["rejected"], right["replaced"], right["left_to_a_person"]) == (1, 0, 1, 0, 0)
+    assert right["mean_change_of_p"] == pytest.approx(-0.5)
+    assert right["p_after"] - right["p_before"] == pytest.approx(-0.5)
     assert row["incorrect"]["n"] == 0
+
+
+def test_the_chain_from_a_failed_observation_to_a_right_answer_by_hand() -> None:
+    asked = (Asked("other_scale", "answered", True, 0.6, 0.9, "accept"),)
+    mended = (Asked("quality_mask", "answered", False, None, 0.9, "replaced"),)
+    lost = (Asked("recompute", "answered", False, 0.7, 0.2, "reject"),)
+    asking = {"first": "request_evidence"}
+    rows = [
+        outcome("a", "", "v", right=True, observations=(judgement(True, "accept", 0.9, first="accept"),)),
+        outcome("b", "", "v", right=True, observations=(judgement(True, "accept", 0.6, **asking),), requests=asked),
+        outcome("c", "", "v", right=True, observations=(judgement(False, "reject", None, **asking),), requests=mended),
+        outcome(
+            "d", "x", "v", right=False, abstained=True, observations=(judgement(False, "reject", 0.7, **asking),), requests=lost
+        ),
+        outcome("e", "x", "v", right=False, abstained=True, observations=(judgement(False, "reject", None, first="reject"),)),
+    ]
+    assert settled(rows) == {
+        "tasks": 5,
+        "with_failed_observation": 4,
+        "with_requests": 3,
+        "accepted_afterwards": 2,
+        "answered_right": 2,
+        "answered_wrong": 0,
+        "rejected_calls": 3,
+    }
 
 
 def test_bootstrap_holds_the_estimate_and_needs_rows() -> None:

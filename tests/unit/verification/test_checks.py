@@ -201,6 +201,16 @@ def items(sample: Sample, change: Callable[[list[dict[str, Any]]], list[dict[str
 
 
 # check → (an observation that passes it, one that it catches, the outcome there)
+
+def pointed_at(kind: int) -> Sample:
+    """Water, as if it had grown from a point inside its mask that was set inside (1) or outside (0)."""
+    made = s.water()
+    ref = next(r for r in made.observation.result.layers if r.kind == "mask")
+    mask, valid = made.bench.layers.read_mask(ref)
+    row, col = np.argwhere(mask & valid)[0].tolist()
+    return made.but({"/arguments/regions_method": {"kind": "prompt", "points": [[col + 0.5, row + 0.5, kind]]}})
+
+
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "contract.evidence_present": (s.mean, lambda: s.mean().but({"/evidence/source/band_mapping": ...}), "inconclusive"),
     "contract.unit_known": (s.area, lambda: s.area().but({"/result/unit": "morgen"}), "failed"),
@@ -261,6 +271,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "geometry.gsd_matches_crs": (s.area, lambda: s.area().but({"/inputs/0/gsd_m": 30.0}), "failed"),
     "geometry.gsd_present": (lambda: s.measured("area"), lambda: no_size(s.area()), "failed"),
     "geometry.area_method_lawful": (lambda: mercator("geodesic"), lambda: mercator("planar"), "failed"),
+    "geometry.mask_holds_its_points": (lambda: pointed_at(1), lambda: pointed_at(0), "failed"),
     "geometry.mask_agrees_with_boxes": (lambda: mask_and_boxes(10), lambda: mask_and_boxes(25), "failed"),
     "radiometry.fraction_in_range": (s.share, lambda: s.share().but({"/result/value": 74.5}), "failed"),
     "radiometry.index_in_range": (s.mean, lambda: s.mean().but({"/result/value": 5303.0}), "failed"),
