@@ -53,6 +53,7 @@ def test_from_a_dropped_vector_file_to_an_answer(
     page.get_by_role("link", name="Ask in Winter cover").click()
     box = page.get_by_role("checkbox", name=re.compile("fields.geojson · 2 polygons"))
     expect(box).to_be_checked()
+    expect(page.get_by_role("checkbox", name="geopandas_s2a_l2a_fishbourne.tif")).to_be_checked()
     page.get_by_label("Your question").fill("Which of the polygons in fields.geojson has the highest NDVI?")
     page.keyboard.press("Control+Enter")
     page.wait_for_url(re.compile(r"/runs/"), timeout=READ_MS)
