@@ -13,6 +13,7 @@
 | RSURE_HTTPS | bool | false; true behind TLS: secure cookies, redirect, HSTS |
 | RSURE_STAC | folder | none; STAC items (JSON) that asset.catalog looks through |
 | RSURE_STAC_APIS | list | none; roots of STAC APIs (https://host/path) that asset.catalog may ask; no other host is asked |
+| RSURE_SENSORS | file | none; JSON with sensors of one's own: band names, roles, scale, offset, unit, nodata (docs/ingest.md) |
 | RSURE_NAMESPACE | text | rsure; prefix of all keys in Redis |
 | LOG_LEVEL, LOG_FORMAT | text; json or plain | INFO, json |
 | TASK_TIME_LIMIT_S | int | 1800 |
@@ -29,6 +30,9 @@ from urllib.parse import unquote
 import environ
 import rasterio
 
+from apps.imagery.profiles import OWN_VARIABLE, codings_of_text
+from apps.imagery.stac import StacApi
+
 env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -37,6 +41,14 @@ RSURE_HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
 TESTING = env.bool("RSURE_TESTING", default=False)
 RSURE_STAC = env.str("RSURE_STAC", default="")
 RSURE_STAC_APIS = env.list("RSURE_STAC_APIS", default=[])
+for url in RSURE_STAC_APIS:
+    StacApi(url)  # an address that is none stops the start
+RSURE_SENSORS = env.str("RSURE_SENSORS", default="")
+if RSURE_SENSORS:
+    # read once, and handed to the ingest process, which sees no file of ours
+    own_sensors = Path(RSURE_SENSORS).read_text()
+    codings_of_text(own_sensors)
+    os.environ[OWN_VARIABLE] = own_sensors
 NAMESPACE = env.str("RSURE_NAMESPACE", default="rsure")
 
 # --- security

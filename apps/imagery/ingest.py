@@ -27,6 +27,7 @@ from apps.imagery.facts import RasterCounts, RasterFacts, RasterStatistics
 from apps.imagery.formats import check_picture, format_of
 from apps.imagery.hints import SceneHints
 from apps.imagery.inspect import Finding
+from apps.imagery.profiles import OWN_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 WALL_SECONDS = 1600
@@ -123,6 +124,8 @@ def run_limited(command: Sequence[str], folder: Path, *, skipped: str = _SKIPPED
         "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": ".none", "GDAL_PAM_ENABLED": "NO", "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2",
     }  # fmt: skip
+    if own := os.environ.get(OWN_VARIABLE):
+        environment[OWN_VARIABLE] = own
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, start_new_session=True, close_fds=True,

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from apps.core.geo.bands import BAND_ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +194,63 @@ def band_name(text: str) -> str | None:
     return f"B{found[1]}{found[2]}" if found else None
 
 
+# Sensors that the operator of a site adds, as JSON in this variable of the environment (see ``codings_of_text``).
+OWN_VARIABLE = "RSURE_SENSOR_PROFILES"
+_OWN_KEYS = {"product", "sensor", "dtypes", "scale", "offset", "unit", "nodata", "valid_range", "source", "bands"}
+_MAX_OWN_BYTES = 100_000
+
+
+@lru_cache(maxsize=4)
+def codings_of_text(text: str) -> tuple[Coding, ...]:
+    """Codings of sensors that a site adds: a JSON list of objects with ``product``, ``sensor``, ``bands`` (name in the file →
+    role), ``dtypes``, ``scale``, ``offset``, ``unit`` and perhaps ``nodata``, ``valid_range`` and ``source``. ValueError with a
+    sentence where it is something else: a scale that is guessed would be worse than none."""
+    if not text.strip():
+        return ()
+    if len(text) > _MAX_OWN_BYTES:
+        raise ValueError("The sensor profiles are longer than 100 kB.")
+    try:
+        held = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("The sensor profiles are no JSON.") from error
+    if not isinstance(held, list) or not all(isinstance(row, dict) for row in held):
+        raise ValueError("The sensor profiles are a list of objects.")
+    return tuple(c for k, row in enumerate(held, 1) for c in _own_codings(k, row))
+
+
+def _own_codings(k: int, row: dict[str, Any]) -> list[Coding]:
+    unknown, bands = set(row) - _OWN_KEYS, row.get("bands")
+    if unknown:
+        raise ValueError(f"Sensor profile {k} has {', '.join(sorted(unknown))}, which no profile has.")
+    if not isinstance(bands, dict) or not bands or not all(isinstance(n, str) and r in BAND_ROLES for n, r in bands.items()):
+        raise ValueError(f"Sensor profile {k} names its bands with a role of ours each.")
+    numbers = [row.get("scale", 1.0), row.get("offset", 0.0), *([row["nodata"]] if row.get("nodata") is not None else []),
+               *(row.get("valid_range") or ())]
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in numbers) or not numbers[0]:
+        raise ValueError(f"Sensor profile {k}: scale (not 0), offset, nodata and valid_range are finite numbers.")
+    span, dtypes = row.get("valid_range"), row.get("dtypes")
+    if span is not None and (not isinstance(span, list) or len(span) != 2 or span[0] > span[1]):
+        raise ValueError(f"Sensor profile {k}: valid_range is a rising pair.")
+    if not isinstance(dtypes, list) or not dtypes or not all(isinstance(d, str) for d in dtypes):
+        raise ValueError(f"Sensor profile {k} tells the stored types that it is of, such as uint16.")
+    if not all(isinstance(row.get(t), str) and row[t] for t in ("product", "sensor", "unit")):
+        raise ValueError(f"Sensor profile {k} tells product, sensor and unit.")
+    return [Coding(str(row["product"])[:120], re.escape(name.strip().upper().replace(" ", "_")), tuple(dtypes),
+                   float(row.get("scale", 1.0)), float(row.get("offset", 0.0)), str(row["unit"])[:40], row.get("nodata"),
+                   (float(span[0]), float(span[1])) if span else None, role, sensor=str(row["sensor"])[:120],
+                   source=str(row.get("source") or "the operator of this site")[:200]) for name, role in bands.items()]
+
+
+def own_codings() -> tuple[Coding, ...]:
+    """Of the sensors that this site adds."""
+    return codings_of_text(os.environ.get(OWN_VARIABLE, ""))
+
+
 def coding_of(text: str, dtype: str) -> Coding | None:
-    """The coding of a band so named and stored so, or None: another type under the name is not touched."""
+    """The coding of a band so named and stored so, or None: another type under the name is not touched. A site's own goes
+    first."""
     word = text.strip().upper().replace(" ", "_")
-    return next((c for c in CODINGS if dtype in c.dtypes and re.fullmatch(c.band, word)), None)
+    return next((c for c in (*own_codings(), *CODINGS) if dtype in c.dtypes and re.fullmatch(c.band, word)), None)
 
 
 def bqa_scheme(high: float | None) -> str:
@@ -208,6 +268,10 @@ def product_name_band(name: str) -> str | None:
         r"(?:^|[_\-. ])(sr_b\d{1,2}|st_b\d{1,2}|sr_band_?\d{1,2}|qa_pixel|bqa|scl|qa60|sur_refl_b\d\d(?:_1)?"
         r"|lst_(?:day|night)_1km|surfreflect_[im]\d{1,2}(?:_1)?"
         r"|state_1km(?:_1)?|pixel_reliability|avg_rad)(?:_\d+m)?$", stem, re.I)
+    if found is None:
+        word = stem.upper().replace(" ", "_")
+        ends = (m for c in own_codings() if (m := re.search(rf"(?:^|[_\-.])({c.band})$", word)))
+        found = next(ends, None)
     return found[1] if found else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,55 @@ def test_the_quality_band_of_a_real_file(shared_data: Path) -> None:
     folder = shared_data / "multispectral"
     quality = inspect_file(folder / "landsat8_cloudy/l8_BQA.tif").info.bands[0]
     assert (quality.role, quality.scheme) == ("qa", "landsat_precollection")
+
+
+# --- sensors that a site adds ------------------------------------------------------------------------------------------------
+SKY = [{"product": "Sky surface reflectance", "sensor": "Sky", "dtypes": ["uint16"], "scale": 2e-5, "offset": -0.05,
+        "unit": "reflectance", "nodata": 0, "bands": {"Sky Red": "red", "SKY_NIR": "nir"}, "source": "Sky handbook 1"}]
+
+
+def test_a_sensor_of_ones_own_through_the_ingest_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from apps.imagery.hints import SceneHints
+    from apps.imagery.ingest import ingest_file
+
+    path, folder = tmp_path / "sky_7.tif", tmp_path / "job"
+    folder.mkdir()
+    stored = RNG.integers(5000, 30000, (2, 12, 10)).astype("uint16")
+    stored[:, 0] = 0
+    write(path, stored)
+    with rasterio.open(path, "r+") as out:
+        out.descriptions = ("SKY_RED", "sky nir")
+    assert [b.role for b in inspect_file(path, path.name).info.bands] == ["unknown", "unknown"]
+    monkeypatch.setenv(profiles.OWN_VARIABLE, json.dumps(SKY))
+    made = ingest_file(path, folder, path.name, SceneHints(), scene_id="s", artifact="sha256:x")
+    assert [(b.role, b.scale, b.offset, b.unit, b.nodata) for b in made.info.bands] == [
+        ("red", 2e-5, -0.05, "reflectance", 0), ("nir", 2e-5, -0.05, "reflectance", 0)]
+    assert made.info.sensor == "Sky"
+    with open_scene(made.info, made.cog) as reader:
+        read = reader.read([1])
+    assert not read.valid[0, 0].any()
+    assert read.data[0, 1:] == pytest.approx(stored[0, 1:] * 2e-5 - 0.05, abs=1e-6)
+    # a single band whose file's name ends in the band's name
+    alone = tmp_path / "2024-05-01_SKY_NIR.tif"
+    write(alone, stored[1:])
+    assert inspect_file(alone, alone.name).info.bands[0].role == "nir"
+
+
+@pytest.mark.parametrize(("change", "part"), [
+    ({"scale": 0}, "not 0"), ({"scale": "1e-4"}, "finite"), ({"bands": {"A": "crimson"}}, "role"), ({"bands": {}}, "role"),
+    ({"colour": 1}, "no profile has"), ({"dtypes": []}, "stored types"), ({"unit": ""}, "unit"),
+    ({"valid_range": [5, 1]}, "rising"),
+])
+def test_a_profile_that_is_wrong_stops_the_start(change: dict[str, Any], part: str) -> None:
+    with pytest.raises(ValueError, match=part):
+        profiles.codings_of_text(json.dumps([SKY[0] | change]))
+
+
+def test_texts_that_are_no_profiles() -> None:
+    assert profiles.codings_of_text(" ") == ()
+    for text in ("{", "{}", "[1]", " " * 5 + "[" * 200_000):
+        with pytest.raises(ValueError, match="profiles"):
+            profiles.codings_of_text(text)
+    # a band's name is a name, not a pattern
+    odd = profiles.codings_of_text(json.dumps([SKY[0] | {"bands": {"(A+)+B": "red"}}]))
+    assert odd[0].band == r"\(A\+\)\+B"
