@@ -92,3 +92,37 @@ def test_a_file_that_is_not_there_and_two_that_lie_apart() -> None:
                 for g, crs in ((point, "EPSG:4326"), (other, "EPSG:32631")))
     o = measured(b, {"a": one.artifact, "b": two.artifact}, metric="distance", reference="b", unit="km")
     assert o.result.value == pytest.approx(3 * 111.319491, rel=1e-6)  # 3° of the WGS 84 equator
+
+
+def zonal(b: Bench, vector: str, statistic: str = "mean", **params: Any) -> Any:
+    return b.execute([("s1", "asset.scene", (), {"scene": "s"}), ("v", "raster.product.band", ["s1"], {"role": "gray"}),
+                      ("z", "vector.zones", (), {"vector": vector, **params}),
+                      ("out", "raster.summarize.zonal", ["v", "z"], {"statistic": statistic})])
+
+
+def test_zones_by_name_as_one_and_where_they_leave_the_raster() -> None:
+    stored = np.arange(100, dtype=np.uint8).reshape(1, 10, 10)  # 10 m pixels from 600000, 5600000 down
+    b = Bench(scene(stored, ["gray"]))
+
+    def square(x: float, y: float, side: float, name: str) -> dict[str, Any]:
+        ring = [[x, y], [x + side, y], [x + side, y - side], [x, y - side], [x, y]]
+        return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": {"name": name}}
+
+    def put(*features: dict[str, Any]) -> str:
+        return b.layers.put_features(list(features), kind="polygons", crs="EPSG:32630", label=str(len(b.layers.kept))).artifact
+
+    one, other = square(600000, 5600000, 20, "one"), square(600010, 5600000, 20, "other")
+    both = put(one, other)
+    assert zonal(b, both, only=["other"]).result.value == pytest.approx(np.mean([1, 2, 11, 12]))
+    joined = zonal(b, both, dissolve=True)
+    assert joined.result.value == pytest.approx(np.mean([0, 1, 2, 10, 11, 12]))  # the column in common counts once
+    assert joined.inputs[-1].role == "vector" and joined.inputs[-1].artifact == both
+    o = zonal(b, both, only=["nobody"])
+    assert o.status.state == "failed" and "no zone is called nobody" in o.status.reason
+    point = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [600005, 5599995]}, "properties": {"name": "p"}}
+    mixed = put(one, point)
+    assert "not a polygon" in zonal(b, mixed).status.reason
+    assert zonal(b, mixed, skip_others=True).result.value == pytest.approx(np.mean([0, 1, 10, 11]))
+    half = zonal(b, put(square(600080, 5600000, 40, "edge")))
+    assert half.result.items[0]["on_raster"] == pytest.approx(0.5)
+    assert any("edge (50 % of it)" in line.message for line in half.status.log if line.level == "warning")

@@ -1,0 +1,69 @@
+"""Clouds left out because the words say so: the Landsat 8 stack with its quality band, from the question to the answer."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+
+from apps.accounts.models import Project
+from apps.imagery.models import Scene
+from apps.imagery.services import scene_ingest_now, scenes_of_band_files
+from apps.runs.selectors import run_state
+from apps.runs.services import run_execute_now, run_start
+
+pytestmark = pytest.mark.shared_data
+
+
+@pytest.fixture
+def planes(shared_data: Path) -> dict[str, Any]:
+    held = {}
+    for name in ("B3", "B4", "B5", "BQA"):
+        with rasterio.open(shared_data / f"multispectral/landsat8_cloudy/l8_{name}.tif") as src:
+            held[name] = src.read(1).astype(float)
+    return held
+
+
+@pytest.fixture
+def stack(shared_data: Path, project: Project) -> Scene:
+    paths = [shared_data / f"multispectral/landsat8_cloudy/l8_{name}.tif" for name in ("B3", "B4", "B5", "BQA")]
+    (scene,) = scenes_of_band_files(project=project, scenes=[scene_ingest_now(project=project, path=p) for p in paths])
+    return scene
+
+
+def answered(project: Project, scene: Scene, text: str) -> Any:
+    run = run_start(user=None, project=project, text=text, scenes=[scene], enqueue=False)
+    assert run_execute_now(run_id=run.pk)
+    state = run_state(run.pk)
+    assert state.answer is not None
+    return state
+
+
+def test_the_mean_without_clouds_and_the_share_that_was_left_out(
+    project: Project, stack: Scene, planes: dict[str, Any]
+) -> None:
+    red, nir, qa = planes["B4"], planes["B5"], planes["BQA"].astype(int)
+    cloudy = (qa >> 14 & 3) == 3  # cloud with high confidence, before collections
+    known = (red + nir) > 0
+    state = answered(project, stack, "What is the mean NDVI ignoring clouds?")
+    assert not state.answer.abstained, state.answer.text
+    assert state.answer.value == pytest.approx(((nir - red) / (nir + red))[known & ~cloudy].mean(), rel=1e-9)
+    (held,) = state.history
+    masked = held.observation.evidence.intermediate["quality_masked"]
+    assert (masked["n_px"], masked["of_px"]) == (int((known & cloudy).sum()), int(known.sum()))
+    assert f"{masked['n_px']:,} of {masked['of_px']:,} pixels" in state.answer.text
+    assert "landsat_precollection" in state.answer.text
+
+
+def test_an_area_without_clouds(project: Project, stack: Scene, planes: dict[str, Any]) -> None:
+    green, nir, qa = planes["B3"], planes["B5"], planes["BQA"].astype(int)
+    with np.errstate(all="ignore"):
+        water = ((green - nir) / (green + nir) > 0) & ((qa >> 14 & 3) != 3)
+    state = answered(project, stack, "How many hectares are water, cloud-free pixels only?")
+    assert state.answer.value == pytest.approx(water.sum() * 0.09, rel=2e-3)  # 30 m pixels, on the ellipsoid
+
+
+def test_a_scene_without_a_quality_band_cannot(project: Project, fish: Scene) -> None:
+    answer = answered(project, fish, "What is the mean NDVI without clouds?").answer
+    assert answer.abstained and answer.code == "NEEDS_BANDS" and "no quality band" in answer.text
