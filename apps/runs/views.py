@@ -140,7 +140,8 @@ def _form_fields(state: RunState) -> list[dict[str, Any]]:
     if state.question is None:
         return []
     given = state.plan.form if state.plan else {}
-    return [{**f, "value": given.get(f["name"], [] if f["kind"] == "dates" else "")} for f in form_fields(state.question)]
+    held = {k: v[0] if k == "zones" and isinstance(v, list) and v else v for k, v in given.items()}
+    return [{**f, "value": held.get(f["name"], [] if f["kind"] == "dates" else "")} for f in form_fields(state.question)]
 
 
 def _form_from_post(request: HttpRequest) -> dict[str, Any] | None:
@@ -151,9 +152,9 @@ def _form_from_post(request: HttpRequest) -> dict[str, Any] | None:
         if not key.startswith("form-") or not filled:
             continue
         name = key[5:]
-        if name == "dates":
+        if name == "dates" or name == "zones":
             form[name] = filled
-        elif name in ("threshold", "upper", "limit"):
+        elif name in ("threshold", "upper", "limit", "relation_m", "buffer_m"):
             try:
                 form[name] = float(filled[0])
                 if not math.isfinite(form[name]):

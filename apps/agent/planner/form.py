@@ -190,8 +190,13 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
     targets = [n for n, t in words.targets.items() if any(_methods(s, t.methods) for s in question.scenes)]
     dates = sorted({s.acquired_at.date().isoformat() for s in question.scenes if s.acquired_at})
 
-    def choices(names: Sequence[str]) -> list[list[str]]:
-        return [["", "–"], *([n, words.title(n)] for n in names)]
+    files = [(f"vector:{v.vector_id}", v.name) for v in question.vectors]
+    areas = [(f"vector:{v.vector_id}", v.name) for v in question.vectors if v.count_of(POLYGONS)]
+    for v in question.vectors:
+        areas += [(f"vector:{v.vector_id}:{n}", f"{n} in {v.name}") for n in v.names[:50] if v.count_of(POLYGONS)]
+
+    def choices(names: Sequence[str], more: Sequence[tuple[str, str]] = ()) -> list[list[str]]:
+        return [["", "–"], *([n, words.title(n)] for n in names), *([key, title] for key, title in more)]
 
     return [
         {"name": "what", "label": "What is asked", "kind": "choice", "choices": [[w, w] for w in _TASK_TYPES]},
@@ -202,8 +207,19 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
             "choices": [["", "–"], *([m, m] for m in ("statistic", "area", "share", "count"))],
         },
         {"name": "quantity", "label": "Index or band", "kind": "choice", "choices": choices(quantities)},
-        {"name": "target", "label": "Target", "kind": "choice", "choices": choices([*targets, *words.objects])},
-        {"name": "reference", "label": "Second target", "kind": "choice", "choices": choices([*targets, *words.objects])},
+        {"name": "target", "label": "Target", "kind": "choice", "choices": choices([*targets, *words.objects], files)},
+        {
+            "name": "reference", "label": "Second target", "kind": "choice",
+            "choices": choices([*targets, *words.objects], files),
+        },
+        {
+            "name": "relation", "label": "Relation to it", "kind": "choice",
+            "choices": [
+                ["", "–"], ["within", "within a distance of"], *([k, w] for k, w in _RELATION_WORDS.items() if k != "nearest"),
+            ],
+        },
+        {"name": "relation_m", "label": "Distance in m", "kind": "number", "choices": []},
+        *([{"name": "zones", "label": "Inside of", "kind": "choice", "choices": choices((), areas)}] if areas else []),
         {
             "name": "statistic",
             "label": "Statistic",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.agent.arguments import validate_plan
-from apps.agent.planner.form import Form, plan_from_form
+from apps.agent.planner.form import Form, form_fields, plan_from_form
 from apps.agent.planner.offline import OfflinePlanner
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo import SceneInfo
@@ -239,6 +239,15 @@ def test_a_scene_without_a_quality_band_says_so() -> None:
     assert (bare.code, bare.needs) == ("NEEDS_BANDS", {"roles": ["qa"]}) and "no quality band" in bare.reason
     unread = plan("What is the mean NDVI ignoring clouds?", scenes=(clear_scene(scheme=""),))
     assert "how its bits are read is not known" in unread.reason
+
+
+def test_the_form_offers_files_features_and_relations() -> None:
+    fields = {f["name"]: [c[0] for c in f["choices"]] for f in form_fields(asked("x"))}
+    assert "vector:sites" in fields["target"] and "vector:roads" in fields["reference"]
+    assert {"vector:fields", "vector:fields:Larimer"} <= set(fields["zones"]) and "vector:roads" not in fields["zones"]
+    assert "within" in fields["relation"] and fields["mask"] == ["", "clear"]
+    filled = {"what": "count", "target": "vector:sites", "reference": "water", "relation": "within", "relation_m": 100.0}
+    assert plan_from_form(asked("x", form=filled)).steps == plan("How many sites lie within 100 m of the water?").steps
 
 
 def test_a_form_that_names_what_is_not_there() -> None:
