@@ -1,8 +1,11 @@
 """Fits the models for records on labelled trajectories, by task: no task is in both fitting and scoring, at either level.
 
 The outer folds give the probabilities that the report scores. Inside each, inner folds give those that calibration (Platt 1999)
-and the operating point are chosen on. The final model is fitted on every task the same way. scikit-learn is needed here and
+and the operating points are chosen on. The final model is fitted on every task the same way. scikit-learn is needed here and
 nowhere else.
+
+Policy of an operating point, stated beforehand: the greatest threshold at which the inner folds' own recall reaches AIM_RECALL,
+calls pooled, with what the record proves counted as found. Broad and strict labels have a forest and an operating point each.
 """
 
 from __future__ import annotations
@@ -18,21 +21,26 @@ from numpy.typing import NDArray
 
 from apps.core.errors import UserError
 from apps.evaluation.folds import FoldedModels, PriorCount, question_key
-from apps.evaluation.importers.trajectories import Trajectories, configuration_of, protocol_tool
-from apps.evaluation.labels import PATHS, SCHEMES, truth
+from apps.evaluation.importers.trajectories import Trajectories, prior_configuration, protocol_tool
+from apps.evaluation.labels import PATHS, SCHEMES, Scheme, truth
 from apps.verification.records.answers import answer_signs
+from apps.verification.records.faults import faults_in
 from apps.verification.records.forest import Forest, RecordModel, ToolRates, Tree
 from apps.verification.records.memory import Call, RecordMemory
 from apps.verification.records.signs import AFTER, signs_of
+from apps.verification.records.verifier import P_CORRECT_OF_FAULT
 from apps.verification.records.wording import task_type_of
 
 OUTER, SEED = 10, 7
-INNER: dict[str, int] = {"calls": 3, "answers": 2, "before": 2}
+INNER: dict[str, int] = {"calls": 5, "answers": 3, "before": 5, "strict": 5}
 # Runs of one task repeat each other: a task counts for at most so many trials of a tool.
 TASK_CAP, RATE_CONCENTRATION = 30, 8.0
-# The operating point reaches for these; see ``_operating_point``.
-AIM_PRECISION, AIM_RECALL = 0.80, 0.85
-Part = Literal["calls", "answers", "before"]
+AIM_RECALL = 0.85
+Part = Literal["calls", "answers", "before", "strict"]
+PARTS: tuple[Part, ...] = ("calls", "answers", "before", "strict")
+# Rows of a task that was run often repeat each other: in these parts a task of n rows weighs √n, half way between every row
+# weighing the same and every task.
+ROOT_WEIGHTED: frozenset[Part] = frozenset({"calls", "before"})
 _SETTINGS: dict[Part, dict[str, Any]] = {
     "calls": {"max_iter": 110, "learning_rate": 0.07, "max_leaf_nodes": 8, "min_samples_leaf": 40, "l2_regularization": 5.0,
               "max_features": 0.3, "max_bins": 64},
@@ -40,9 +48,14 @@ _SETTINGS: dict[Part, dict[str, Any]] = {
                 "max_features": 0.3, "max_bins": 64},
     "before": {"max_iter": 120, "learning_rate": 0.05, "max_leaf_nodes": 4, "min_samples_leaf": 80, "l2_regularization": 5.0,
                "max_features": 0.3, "max_bins": 64},
+    "strict": {"max_iter": 60, "learning_rate": 0.06, "max_leaf_nodes": 5, "min_samples_leaf": 20, "l2_regularization": 10.0,
+               "max_features": 0.3, "max_bins": 64},
 }  # fmt: skip
-# Whether silent failures are among the wrong ones: they are no news to a judge that sees the output.
-_SILENT: tuple[tuple[Part, bool], ...] = (("calls", False), ("before", True))
+# Part, scheme of its labels, whether silent failures are among the wrong ones (they are no news to a judge that sees the output),
+# and whether paths, which have no value of their own, are among the right ones.
+_CALLS: tuple[tuple[Part, Scheme, bool, bool], ...] = (
+    ("calls", "broad", False, True), ("before", "broad", True, False), ("strict", "strict", False, False),
+)  # fmt: skip
 EVERYTHING = 1e308
 Matrix = NDArray[np.float64]
 
@@ -58,8 +71,9 @@ class Sample:
 
 
 def samples_of(data: Trajectories) -> dict[Part, Sample]:
-    """What there is to fit on: runs without an infrastructure fault and without a disputed answer."""
-    out: dict[Part, Sample] = {part: Sample([], [], [], []) for part in ("calls", "answers", "before")}
+    """What there is to fit on: runs without an infrastructure fault and without a disputed answer. Without ``strict`` where too
+    few tasks have wrong calls under strict labels."""
+    out: dict[Part, Sample] = {part: Sample([], [], [], []) for part in PARTS}
     for run in data.runs:
         if run.has_infra_error or run.has_gold_conflict:
             continue
@@ -69,16 +83,16 @@ def samples_of(data: Trajectories) -> dict[Part, Sample]:
             signs = signs_of(memory, call)
             memory.add(call, signs)
             read.append((call, signs))
-            for part, silent in _SILENT:
-                is_wrong = truth(labels.get(number), "broad", allow_silent=silent)
-                if is_wrong is None or (part == "before" and labels.get(number) in PATHS):
+            for part, scheme, with_silent, with_paths in _CALLS:
+                is_wrong = truth(labels.get(number), scheme, allow_silent=with_silent)
+                if is_wrong is None or (not with_paths and labels.get(number) in PATHS):
                     continue
-                held = out[part]
-                if part == "before":
-                    signs = {n: v for n, v in signs.items() if n not in AFTER}
-                _append(held, signs, call.tool, run.task_id, is_wrong)
+                known = {n: v for n, v in signs.items() if n not in AFTER} if part == "before" else signs
+                _append(out[part], known, call.tool, run.task_id, is_wrong)
         if run.answer is not None and run.is_correct is not None:
             _append(out["answers"], answer_signs(memory, read, run.answer), "", run.task_id, not run.is_correct)
+    if not _suffices(out["strict"]):
+        del out["strict"]
     return out
 
 
@@ -118,28 +132,39 @@ def fit(data: Trajectories, *, version: str, note: str = "",
     return final, FoldedModels(version=version, fold_of=keys, models=tuple(models), prior=prior_counts(data, folds))
 
 
+def _suffices(strict: Sample) -> bool:
+    """Whether every outer and inner fold can hold a task with wrong calls; else strict labels get no forest of their own."""
+    tasks = {t for t, w in zip(strict.tasks, strict.wrong, strict=True) if w}
+    return len(tasks) >= 2 * INNER["strict"] and len(set(strict.tasks)) >= 2 * OUTER
+
+
 def prior_counts(data: Trajectories, folds: Mapping[str, int]) -> tuple[PriorCount, ...]:
-    """Outcomes of values by configuration, for the prior: silent failures among the wrong, paths left out."""
-    counts: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
+    """Outcomes of values by configuration and agreement class, for the prior: silent failures among the wrong, paths left out.
+    Of each task the share that was right and the root of its outcomes: its repeats are not independent."""
+    counts: dict[tuple[Any, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for run in data.runs:
         if run.has_infra_error or run.has_gold_conflict:
             continue
         labels = data.labels.get((run.run, run.task_id), {})
-        task_type = task_type_of(run.question)
+        task_type, memory = task_type_of(run.question), RecordMemory(run.question, run.choices)
         for number, call in zip(run.numbers, run.calls, strict=True):
+            signs = signs_of(memory, call)
+            memory.add(call, signs)
             label = labels.get(number)
             if label in PATHS:
                 continue
-            set_up = configuration_of(call)
             for scheme in SCHEMES:
                 is_wrong = truth(label, scheme, allow_silent=True)
                 if is_wrong is not None:
-                    key = (scheme, folds[run.task_id], task_type, protocol_tool(call), set_up.coarse, set_up.fine)
-                    counts[key][is_wrong] += 1
+                    coarse, fine = prior_configuration(call, signs)
+                    counts[scheme, folds[run.task_id], task_type, protocol_tool(call), coarse, fine][run.task_id][is_wrong] += 1
     return tuple(
-        PriorCount(scheme=k[0], fold=k[1], task_type=k[2], tool=k[3], coarse=k[4], fine=k[5], right=right, wrong=wrong)
-        for k, (right, wrong) in sorted(counts.items())
-    )
+        PriorCount(
+            scheme=k[0], fold=k[1], task_type=k[2], tool=k[3], coarse=k[4], fine=k[5],
+            tasks=tuple((round(right / (right + wrong), 6), round((right + wrong) ** 0.5)) for right, wrong in of_task.values()),
+        )
+        for k, of_task in sorted(counts.items())
+    )  # fmt: skip
 
 
 def _matrix(signs: Sequence[Mapping[str, float]]) -> tuple[list[str], Matrix]:
@@ -153,14 +178,20 @@ def _model(samples: Mapping[Part, Sample], matrices: Mapping[Part, tuple[list[st
     for part, sample in samples.items():
         names, x = matrices[part]
         take = np.array([t in inside for t in sample.tasks])
+        proved = np.array([part != "answers" and bool(faults_in(s)) for s in sample.signs])
         forests[part] = _forest(
             part, names, x[take], np.array(sample.wrong, dtype=float)[take],
             [t for t, k in zip(sample.tools, take, strict=True) if k], [t for t, k in zip(sample.tasks, take, strict=True) if k],
+            proved[take],
         )  # fmt: skip
-    return RecordModel(version=version, calls=forests["calls"], answers=forests["answers"], before=forests["before"])
+    return RecordModel(
+        version=version, calls=forests["calls"], answers=forests["answers"], before=forests["before"],
+        strict=forests.get("strict"),
+    )  # fmt: skip
 
 
-def _forest(part: Part, names: list[str], x: Matrix, y: Matrix, tools: list[str], tasks: list[str]) -> Forest:
+def _forest(part: Part, names: list[str], x: Matrix, y: Matrix, tools: list[str], tasks: list[str],
+            proved: NDArray[np.bool_]) -> Forest:  # fmt: skip
     folds = fold_of_tasks(tasks, INNER[part], SEED + 1)
     at = np.array([folds[t] for t in tasks])
     raw = np.zeros(len(y))
@@ -172,7 +203,18 @@ def _forest(part: Part, names: list[str], x: Matrix, y: Matrix, tools: list[str]
     knots = _platt(raw, y)
     forest = _grow(part, names, x, y, tools, tasks).model_copy(update={"knots": knots})
     calibrated = np.array([forest.calibrated(float(p)) for p in raw])
+    calibrated[proved] = np.maximum(calibrated[proved], 1 - P_CORRECT_OF_FAULT)
     return forest.model_copy(update={"flag_at": _operating_point(calibrated, y)})
+
+
+def _row_weights(part: Part, tasks: Sequence[str]) -> Matrix | None:
+    """One over the root of the task's rows, mean 1; None where every row weighs the same."""
+    if part not in ROOT_WEIGHTED:
+        return None
+    rows = Counter(tasks)
+    weight = np.array([rows[t] ** -0.5 for t in tasks])
+    out: Matrix = weight * len(weight) / weight.sum()
+    return out
 
 
 def _grow(part: Part, names: list[str], x: Matrix, y: Matrix, tools: list[str], tasks: list[str]) -> Forest:
@@ -187,7 +229,7 @@ def _grow(part: Part, names: list[str], x: Matrix, y: Matrix, tools: list[str], 
         x = np.column_stack([x, own])
     x = np.where(np.isnan(x).all(axis=0), 0.0, x)  # a sign that no row has splits nothing
     learner = HistGradientBoostingClassifier(random_state=SEED, early_stopping=False, **_SETTINGS[part])
-    learner.fit(x, y)
+    learner.fit(x, y, sample_weight=_row_weights(part, tasks))
     trees = tuple(_tree(stage[0].nodes, _SETTINGS[part]["learning_rate"]) for stage in learner._predictors)
     return Forest(names=tuple(names), baseline=float(learner._baseline_prediction.ravel()[0]), trees=trees, tool_rates=rates)
 
@@ -277,13 +319,13 @@ def _platt(raw: Matrix, y: Matrix) -> tuple[tuple[float, float], ...]:
 
 
 def _operating_point(p: Matrix, y: Matrix) -> float:
-    """The threshold whose worse one of precision and recall, each against its aim, is best on these tasks."""
+    """The greatest threshold whose recall on these tasks is at least AIM_RECALL; all of a tie or none."""
     order = np.argsort(-p, kind="stable")
     hits = np.cumsum(y[order])
-    precision, recall = hits / np.arange(1, len(y) + 1), hits / max(1.0, float(y.sum()))
-    worth = np.minimum(precision / AIM_PRECISION, recall / AIM_RECALL)
-    worth[np.append(p[order][1:] == p[order][:-1], False)] = -1.0
-    return round(float(p[order][int(worth.argmax())]), 6)
+    if not hits[-1]:
+        return 1.0
+    at = int(np.searchsorted(hits, AIM_RECALL * hits[-1] - 1e-9))
+    return round(float(p[order][at]) - 5e-7, 6)
 
 
 def sizes(data: Trajectories) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from apps.core.digests import digest_bytes
 from apps.prior.domain import Outcome, Table, build
 from apps.verification.records.forest import RecordModel, load_record_model
 
+# Records pool the task types: see ``prior_without``.
+ANY_TYPE = "any"
 WEIGHTS = Path(__file__).resolve().parent / "weights"
 
 
@@ -24,7 +26,8 @@ def question_key(question: str) -> str:
 
 
 class PriorCount(BaseModel):
-    """Labelled outcomes of one configuration on one fold's tasks: the prior's cells can be built without any of the folds."""
+    """Labelled outcomes of one configuration on one fold's tasks: the prior's cells can be built without any of the folds.
+    ``tasks``: of each task, the share of its outcomes that were right and for how many trials they count."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     scheme: Literal["strict", "broad"]
@@ -33,8 +36,7 @@ class PriorCount(BaseModel):
     tool: str
     coarse: str
     fine: str
-    right: int
-    wrong: int
+    tasks: tuple[tuple[float, int], ...]
 
 
 class FoldedModels(BaseModel):
@@ -56,13 +58,18 @@ class FoldedModels(BaseModel):
         return self.fold_of.get(question_key(question))
 
     def prior_without(self, fold: int | None, scheme: Literal["strict", "broad"]) -> Table:
-        """The hierarchical Beta prior of the outcomes outside a fold; all of them for None."""
+        """The hierarchical Beta prior of the outcomes outside a fold; all of them for None. The n outcomes of one task
+        count for √n trials of a cell: repeats of a task are not independent. Task types are pooled: a cell of one type holds
+        too few tasks to speak for a task that was never seen."""
         outcomes = []
         for c in self.prior:
             if c.scheme != scheme or c.fold == fold:
                 continue
-            for is_success, n in ((True, c.right), (False, c.wrong)):
-                outcomes += [Outcome(c.task_type, c.tool, c.coarse, c.fine, is_success, source="offline")] * n
+            for share, trials in c.tasks:
+                for is_success, weight in ((True, share), (False, 1 - share)):
+                    if weight > 0:
+                        one = Outcome(ANY_TYPE, c.tool, c.coarse, c.fine, is_success, weight=weight, source="offline")
+                        outcomes += [one] * trials
         return build(outcomes, f"{self.version} without {fold}")
 
 

@@ -13,13 +13,13 @@ from apps.evaluation.present import bins_of
 
 SCHEMES = {"strict": "strict labels", "broad": "broad labels"}
 PARTS = {"values_and_paths": "values and paths", "values": "values only", "without_filters": "without filters"}
-MODELS = {"cells": "cells of tool and task type", "before_output": "known before the output"}
+MODELS = {"cells": "cells", "before_output": "known before the output"}
 # Keys of a report that the sections below show.
 SHOWN = frozenset(
     {
         "R_dep", "R_dep_interval", "R_err", "R_prop", "R_prop_unnoticed", "bad_observations", "silent_failures", "answers_wrong",
         "prior", "faults_proved", "by_tool", "by_task_type", "by_fault", "operating_point", "rejected", "reliability", "auroc",
-        "auroc_interval", "brier", "brier_interval", "ece", "ece_interval", "ece_each_task_once", "task_types",
+        "auroc_interval", "brier", "brier_interval", "ece", "ece_interval", "ece_each_task_once", "task_types", "ceiling",
     }
 )  # fmt: skip
 Section = dict[str, Any]
@@ -61,6 +61,9 @@ def record_sections(report: Mapping[str, Any]) -> list[Section]:
         _answers(report),
         _wrong_observations(report),
         _operating(report),
+        _each_task_once(report),
+        _ceiling(report),
+        _missing(report),
         _answer_will_be_wrong(report),
         _unseen_tasks(report),
         _by_fault(report),
@@ -130,6 +133,58 @@ def _wrong_observations(report: Mapping[str, Any]) -> Section:
     )  # fmt: skip
 
 
+def _each_task_once(report: Mapping[str, Any]) -> Section:
+    """The same figures with every task weighing the same, however often it was run."""
+    rows = []
+    for scheme, parts in _part(report, "bad_observations").items():
+        for name in parts if isinstance(parts, Mapping) else ():
+            held = _part(_part(parts, name), "each_task_once")
+            if held:
+                title = f"{SCHEMES.get(scheme, scheme)}, {PARTS.get(name, name.replace('_', ' '))}"
+                figures = ("precision", "recall", "precision_at_recall_85", "auroc", "brier", "ece")
+                rows.append([title, *(_figure(held, figure) for figure in figures)])
+    return _section(
+        "Wrong observations found, each task once",
+        "A task that was run often repeats itself; here every task weighs the same.",
+        ["Labels", "Precision", "Recall", "Precision at recall 0.85", "AUROC", "Brier", "ECE"],
+        rows,
+    )
+
+
+def _ceiling(report: Mapping[str, Any]) -> Section:
+    rows = []
+    for scheme, held in _part(report, "ceiling").items():
+        own, told = _part(held, "reference"), _part(held, "evidence")
+        if told:
+            rows.append([
+                SCHEMES.get(scheme, scheme), _number(own.get("precision_at_recall_85")),
+                _number(told.get("precision_at_recall_85")), _number(told.get("wrong_calls_in_them")),
+            ])  # fmt: skip
+    return _section(
+        "What an oracle could know",
+        "Precision at recall 0.85, values only. One oracle knows each reference; the other knows how often calls with the "
+        "same evidence were wrong, and must say the same of all of them.",
+        ["Labels", "Oracle of the reference", "Oracle of the evidence, at most", "Wrong calls that look like right ones"],
+        rows,
+    )
+
+
+def _missing(report: Mapping[str, Any]) -> Section:
+    rows = []
+    for scheme, held in _part(report, "ceiling").items():
+        for row in held.get("wrong_by_kind", ()) if isinstance(held, Mapping) else ():
+            rows.append([
+                f"{SCHEMES.get(scheme, scheme)}: {row.get('kind', '')}", _number(row.get("wrong")), _number(row.get("found")),
+                _number(row.get("right_of_the_kind")), str(row.get("lifted_by", "")),
+            ])  # fmt: skip
+    return _section(
+        "Wrong calls by what would tell them",
+        "Found: at the operating point of the labels.",
+        ["Kind", "Wrong", "Found", "Right ones of the kind", "Evidence that would tell"],
+        rows,
+    )
+
+
 def _operating(report: Mapping[str, Any]) -> Section:
     """Of single cases: one operating point and one diagram for all."""
     rows = []
@@ -194,12 +249,18 @@ def _unseen_tasks(report: Mapping[str, Any]) -> Section:
             if not model:
                 continue
             title = f"{SCHEMES.get(scheme, scheme)}, {words}"
-            rows.append([title, _number(held.get("n")), _figure(model, "brier"), _figure(model, "ece"), _figure(model, "auroc")])
+            once, perfect = _part(model, "each_task_once"), _part(model, "perfect_forecaster")
+            floor = f"{_number(perfect.get('ece_p50'))} ({_number(perfect.get('ece_p5'))}–{_number(perfect.get('ece_p95'))})"
+            rows.append([
+                title, _number(held.get("n")), _figure(model, "brier"), _figure(model, "ece"), floor if perfect else "–",
+                _figure(model, "auroc"), _figure(once, "brier"), _figure(once, "ece"),
+            ])  # fmt: skip
             diagrams.append({"title": f"The prior on unseen tasks, {title}", "bins": bins_of(model)})
     return _section(
         "The prior on tasks that it has not seen",
-        "Cross-validated by task.",
-        ["Prior", "Observations", "Brier", "ECE", "AUROC"],
+        "Cross-validated by task. A perfect forecaster's ECE is what chance leaves where calls of a task come out together.",
+        ["Prior", "Observations", "Brier", "ECE", "ECE of a perfect forecaster", "AUROC", "Brier, each task once",
+         "ECE, each task once"],
         rows,
         diagrams,
     )

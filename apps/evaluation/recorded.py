@@ -20,13 +20,16 @@ from apps.core.evidence.decision import Decision
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Question
 from apps.core.ports import Judge
-from apps.evaluation.folds import FoldedModels, load_folds
+from apps.evaluation.ceilings import detection_ceiling, evidence_of, kind_of_wrong, perfect_forecaster
+from apps.evaluation.folds import ANY_TYPE, FoldedModels, load_folds
 from apps.evaluation.importers.trajectories import (
+    NAMED,
+    Cases,
     RecordedCase,
     RecordedRun,
     Trajectories,
-    configuration_of,
     observations_of,
+    prior_configuration,
     protocol_tool,
 )
 from apps.evaluation.labels import PATHS, SCHEMES, SILENT, Scheme, truth
@@ -36,18 +39,17 @@ from apps.evaluation.metrics import (
     confusion,
     ece,
     ece_by_task,
-    precision_at_recall,
     reliability,
     rounded,
-    with_interval,
 )
+from apps.evaluation.resampling import Resampled
 from apps.runs.verifiers import record_model, verifier_folder, verifier_history
 from apps.verification.records.answers import answer_signs
 from apps.verification.records.faults import FAULTS, faults_in
 from apps.verification.records.forest import Forest, RecordModel
 from apps.verification.records.memory import Call
 from apps.verification.records.signs import AFTER
-from apps.verification.records.verifier import RecordVerifier
+from apps.verification.records.verifier import P_CORRECT_OF_FAULT, RecordVerifier
 from apps.verification.records.wording import task_type_of
 
 Progress = Callable[[str], None]
@@ -101,6 +103,11 @@ class Judged:
     is_filtered: bool
     elapsed_s: float
     prior: dict[Scheme, float] = field(default_factory=dict)
+    p_strict: float = 0.0
+    strict_at: float = 1.0
+    same: int = 0
+    evidence: int = 0
+    kind_of_wrong: str = "other"
 
 
 @dataclass(slots=True)
@@ -170,12 +177,17 @@ def _judged(run: RecordedRun, call: Call, observation: Observation, decision: De
     before = None
     if model.before is not None:
         before = model.before.probability({n: v for n, v in signs.items() if n not in AFTER}, call.tool)
-    task_type = observation.task.task_type
+    task_type, faults = observation.task.task_type, faults_in(signs)
+    strict = model.strict or model.calls
+    p_strict = 1.0 if call.is_failed else strict.probability(signs, call.tool) if label is not None else 0.0
     return Judged(
         task=run.task_id, tool=call.tool, task_type=task_type, label=label, decision=decision.decision, stage=decision.stage,
-        p_wrong=p, flag_at=model.calls.flag_at, before=before, faults=faults_in(signs), is_failed=call.is_failed,
+        p_wrong=p, flag_at=model.calls.flag_at, before=before, faults=faults, is_failed=call.is_failed,
         is_filtered=is_filtered, elapsed_s=decision.elapsed_s,
-        prior=priors.of(run.question, task_type, call) if label is not None else {},
+        prior=priors.of(run.question, call, signs) if label is not None else {},
+        p_strict=max(p_strict, 1 - P_CORRECT_OF_FAULT) if faults else p_strict, strict_at=strict.flag_at,
+        same=hash((run.task_id, call.key, call.text)), evidence=hash(evidence_of(call, signs)),
+        kind_of_wrong=kind_of_wrong(call, signs),
     )  # fmt: skip
 
 
@@ -205,9 +217,16 @@ def _empty_memory(run: RecordedRun) -> Any:
     return RecordMemory(run.question, run.choices)
 
 
-def _is_flagged(j: Judged) -> bool:
-    """Rejected by the judge, or above the operating point of the model that judged it."""
+def _is_flagged(j: Judged, scheme: Scheme = "broad") -> bool:
+    """Rejected by the judge, or above the operating point of the model that judged it. Strict labels have their own forest and
+    operating point, and the judge's decision, which is made for broad ones, says nothing there."""
+    if scheme == "strict":
+        return j.is_failed or bool(j.faults) or j.p_strict >= j.strict_at
     return j.decision == "reject" or j.p_wrong >= j.flag_at
+
+
+def _p_wrong(j: Judged, scheme: Scheme) -> float:
+    return j.p_strict if scheme == "strict" else j.p_wrong
 
 
 class _Priors:
@@ -217,17 +236,17 @@ class _Priors:
         self.folds = folds
         self._tables: dict[tuple[int | None, Scheme], Any] = {}
 
-    def of(self, question: str, task_type: str, call: Call) -> dict[Scheme, float]:
+    def of(self, question: str, call: Call, signs: dict[str, float]) -> dict[Scheme, float]:
         if self.folds is None or not self.folds.prior:
             return {}
         fold = self.folds.fold(question)
-        set_up = configuration_of(call)
+        coarse, fine = prior_configuration(call, signs)
         out: dict[Scheme, float] = {}
         for scheme in SCHEMES:
             key = (fold, scheme)
             if key not in self._tables:
                 self._tables[key] = self.folds.prior_without(fold, scheme)
-            cell = self._tables[key].posterior("fine", task_type, protocol_tool(call), set_up.coarse, set_up.fine)
+            cell = self._tables[key].posterior("fine", ANY_TYPE, protocol_tool(call), coarse, fine)
             out[scheme] = cell.mean
         return out
 
@@ -247,8 +266,9 @@ def _report(data: Trajectories, calls: Sequence[Judged], runs: Sequence[RunScore
             "is_out_of_sample": records.folds is not None,
             "runs_left_out": sum(r.is_filtered for r in runs),
             "labels": dict(Counter(j.label or "none" for j in calls).most_common()),
+            **data.reading(),
         },
-        **_dependence(runs),
+        **_dependence(runs, has_labels=data.has_labels),
         "bad_observations": {
             scheme: {
                 "values_and_paths": _detection([j for j in clean if j.label != SILENT], scheme),
@@ -261,6 +281,7 @@ def _report(data: Trajectories, calls: Sequence[Judged], runs: Sequence[RunScore
                             "rejected": sum(j.label == SILENT and j.decision == "reject" for j in calls)},
         "answers_wrong": _answers(runs),
         "prior": {scheme: _prior(clean, scheme) for scheme in SCHEMES},
+        "ceiling": {scheme: _ceiling(clean, scheme) for scheme in SCHEMES},
         "faults_proved": _faults(calls),
         "by_tool": _groups(clean, lambda j: j.tool),
         "by_task_type": _groups(clean, lambda j: j.task_type),
@@ -277,25 +298,20 @@ def _report(data: Trajectories, calls: Sequence[Judged], runs: Sequence[RunScore
     }  # fmt: skip
 
 
-def _dependence(runs: Sequence[RunScore]) -> dict[str, Any]:
-    """R_dep, R_err and R_prop over runs with intervals by task; infrastructure faults and disputed answers left out."""
+def _dependence(runs: Sequence[RunScore], *, has_labels: bool) -> dict[str, Any]:
+    """R_dep, R_err and R_prop over runs with intervals by task; infrastructure faults and disputed answers left out. Without
+    labels nothing is known of R_err and R_prop: None, not 0."""
     clean = [r for r in runs if not r.is_filtered]
-    depend = [r for r in clean if r.depends and r.is_wrong is not None]
-    out: dict[str, Any] = with_interval("R_dep", _share([r.depends for r in clean]), [r.task for r in clean])
+    depend = [r for r in clean if r.depends and r.is_wrong is not None] if has_labels else []
+    out: dict[str, Any] = Resampled([r.task for r in clean]).share("R_dep", [r.depends for r in clean])
     out |= {"R_err": {}, "R_prop": {}, "R_prop_unnoticed": {}}
     for scheme in SCHEMES:
-        out["R_err"] |= with_interval(scheme, _share([r.wrong_labels[scheme] for r in depend]), [r.task for r in depend])
+        out["R_err"] |= Resampled([r.task for r in depend]).share(scheme, [r.wrong_labels[scheme] for r in depend])
         erring = [r for r in depend if r.wrong_labels[scheme]]
-        tasks = [r.task for r in erring]
-        out["R_prop"] |= with_interval(scheme, _share([bool(r.is_wrong) for r in erring]), tasks)
-        passed = [bool(r.is_wrong) and r.unnoticed[scheme] for r in erring]
-        out["R_prop_unnoticed"] |= with_interval(scheme, _share(passed), tasks)
+        held = Resampled([r.task for r in erring])
+        out["R_prop"] |= held.share(scheme, [bool(r.is_wrong) for r in erring])
+        out["R_prop_unnoticed"] |= held.share(scheme, [bool(r.is_wrong) and r.unnoticed[scheme] for r in erring])
     return out
-
-
-def _share(flags: Sequence[bool]) -> Callable[[NDArray[np.intp]], float | None]:
-    held = np.array(flags, dtype=float)
-    return lambda at: float(held[at].mean()) if len(at) else None
 
 
 def _detection(calls: Sequence[Judged], scheme: Scheme) -> dict[str, Any]:
@@ -304,25 +320,24 @@ def _detection(calls: Sequence[Judged], scheme: Scheme) -> dict[str, Any]:
     if not known:
         return {"n": 0, "wrong": 0}
     y = np.array([t for _, t in known])
-    p = np.array([j.p_wrong for j, _ in known])
-    flagged = np.array([_is_flagged(j) for j, _ in known])
+    p = np.array([_p_wrong(j, scheme) for j, _ in known])
+    flagged = np.array([_is_flagged(j, scheme) for j, _ in known])
     rejected = np.array([j.decision == "reject" for j, _ in known])
     tasks = [j.task for j, _ in known]
     repeats = Counter((j.task, t) for j, t in known)
     weight = np.array([1 / repeats[j.task, t] for j, t in known])
+    drawn, once = Resampled(tasks), Resampled(tasks, each_task_once=True)
     return {
         "n": len(known), "wrong": int(y.sum()), "tasks": len(set(tasks)),
         "tasks_with_wrong": len({j.task for j, t in known if t}), **_probability_figures(1 - p, ~y, tasks),
         "operating_point": _point(flagged, y, tasks),
         "rejected": _point(rejected, y, tasks),
         "proved_faults": confusion(np.array([bool(j.faults) for j, _ in known]), y).as_json(),
-        **with_interval("precision_at_recall_85", lambda at: _first(precision_at_recall(p[at], y[at], RECALL)), tasks),
+        **drawn.precision_at_recall("precision_at_recall_85", p, y, RECALL),
+        "each_task_once": {**once.detection(flagged, y), **once.probability(1 - p, ~y),
+                           **once.precision_at_recall("precision_at_recall_85", p, y, RECALL)},
         "operating_point_each_task_once": _weighted(flagged, y, weight),
     }  # fmt: skip
-
-
-def _first(found: tuple[float, float] | None) -> float | None:
-    return None if found is None else found[0]
 
 
 def _weighted(flagged: NDArray[np.bool_], y: NDArray[np.bool_], weight: NDArray[np.float64]) -> dict[str, float | None]:
@@ -351,17 +366,14 @@ def _point(flagged: NDArray[np.bool_], y: NDArray[np.bool_], tasks: Sequence[str
     """Confusion with intervals by task."""
     return {
         **confusion(flagged, y).as_json(),
-        **with_interval("precision", lambda at: confusion(flagged[at], y[at]).precision, tasks),
-        **with_interval("recall", lambda at: confusion(flagged[at], y[at]).recall, tasks),
+        **Resampled(tasks).detection(flagged, y),
     }
 
 
 def _probability_figures(p: NDArray[np.float64], y: NDArray[np.bool_], tasks: Sequence[str]) -> dict[str, Any]:
     """``p`` and ``y`` of being right."""
     return {
-        **with_interval("auroc", lambda at: auroc(p[at], y[at]), tasks),
-        **with_interval("brier", lambda at: brier(p[at], y[at]), tasks),
-        **with_interval("ece", lambda at: ece(p[at], y[at]), tasks),
+        **Resampled(tasks).probability(p, y),
         "ece_each_task_once": rounded(ece_by_task(p, y, tasks)),
         "reliability": reliability(p, y),
     }
@@ -389,8 +401,44 @@ def _prior(calls: Sequence[Judged], scheme: Scheme) -> dict[str, Any]:
     predictions = {"cells": np.array([j.prior[scheme] for j, _ in known])}
     if scheme == "broad" and all(j.before is not None for j, _ in known):
         predictions["before_output"] = np.array([1 - (j.before or 0.0) for j, _ in known])
+    together = [(j.task, j.tool) for j, _ in known]
     for name, p in predictions.items():
-        out[name] = _probability_figures(p, y, tasks)
+        out[name] = _probability_figures(p, y, tasks) | {
+            "each_task_once": Resampled(tasks, each_task_once=True).probability(p, y),
+            "perfect_forecaster": perfect_forecaster(p, together),
+        }
+    return out
+
+
+def _ceiling(calls: Sequence[Judged], scheme: Scheme) -> dict[str, Any]:
+    """What an oracle with the record's evidence could know of values, silent failures and paths left out."""
+    known = [(j, t) for j in calls if j.label not in PATHS and (t := truth(j.label, scheme)) is not None]
+    return detection_ceiling(
+        [t for _, t in known], [j.task for j, _ in known], [j.same for j, _ in known], [j.evidence for j, _ in known],
+        [j.kind_of_wrong for j, _ in known], [_is_flagged(j, scheme) for j, _ in known],
+    )  # fmt: skip
+
+
+def _groups(calls: Sequence[Judged], key: Callable[[Judged], str]) -> dict[str, Any]:
+    """The verifier's report by group, under broad labels: confusion at the operating point and, under ``rejected``, at the
+    policy's threshold; reliability, Brier, ECE and AUROC of being right. Groups of fewer than 20 known calls are left out."""
+    held: dict[str, list[tuple[Judged, bool]]] = defaultdict(list)
+    for j in calls:
+        t = truth(j.label, "broad")
+        if t is not None:
+            held[key(j)].append((j, t))
+    out: dict[str, Any] = {}
+    for name, rows in sorted(held.items(), key=lambda item: -len(item[1])):
+        if len(rows) < 20:
+            continue
+        p, right = np.array([1 - j.p_wrong for j, _ in rows]), np.array([not t for _, t in rows])
+        out[name] = {
+            "n": len(rows), "wrong": int((~right).sum()), "tasks": len({j.task for j, _ in rows}),
+            **confusion([_is_flagged(j) for j, _ in rows], ~right).as_json(),
+            "rejected": confusion([j.decision == "reject" for j, _ in rows], ~right).as_json(),
+            "brier": rounded(brier(p, right)), "ece": rounded(ece(p, right)), "auroc": rounded(auroc(p, right)),
+            "reliability": reliability(p, right),
+        }  # fmt: skip
     return out
 
 
@@ -406,25 +454,11 @@ def _faults(calls: Sequence[Judged]) -> dict[str, Any]:
     return {name: dict(c) for name, c in out.items()}
 
 
-def _groups(calls: Sequence[Judged], key: Callable[[Judged], str]) -> dict[str, Any]:
-    """Sizes and the operating point's confusion by group, under broad labels; groups of fewer than 20 known calls left out."""
-    held: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
-    for j in calls:
-        t = truth(j.label, "broad")
-        if t is not None:
-            held[key(j)].append((_is_flagged(j), t))
-    return {
-        name: {"n": len(rows)} | confusion([f for f, _ in rows], [t for _, t in rows]).as_json()
-        for name, rows in sorted(held.items(), key=lambda item: -len(item[1]))
-        if len(rows) >= 20
-    }
-
-
 # --- single cases -----------------------------------------------------------------------------------------------------------
-def evaluate_cases(cases: Sequence[RecordedCase], judge: Judge, records: UnseenRecords) -> dict[str, Any]:
+def evaluate_cases(read: Cases, judge: Judge, records: UnseenRecords) -> dict[str, Any]:
     """Confusion matrix and calibration over single labelled observations."""
     rows: list[tuple[RecordedCase, Decision, float, bool, float]] = []
-    for case in cases:
+    for case in read.cases:
         judged = judge_run(case.run, judge, records)
         _, decision, _ = judged[-1]
         call = case.run.calls[-1]
@@ -444,7 +478,8 @@ def evaluate_cases(cases: Sequence[RecordedCase], judge: Judge, records: UnseenR
         "model": records.name,
         "data": {"cases": len(rows), "wrong": int(y.sum()), "tasks": len(set(tasks)),
                  "tasks_never_seen": len({c.run.task_id for c, *_ in rows if not records.was_fitted_on(c.run.question)}),
-                 "is_out_of_sample": records.folds is not None},
+                 "is_out_of_sample": records.folds is not None, "unlabelled": read.unlabelled,
+                 "broken_lines": len(read.broken), "broken": list(read.broken[:NAMED])},
         "operating_point": _point(flags, y, tasks),
         "rejected": _point(rejected, y, tasks),
         **_probability_figures(1 - p_wrong, ~y, tasks),

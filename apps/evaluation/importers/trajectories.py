@@ -7,11 +7,12 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import JsonValue, ValidationError
 
@@ -35,6 +36,9 @@ from apps.verification.records.wording import (
 # The protocol demands a start time; a record without one gets this, and its log says so.
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_OUTPUT = 60_000
+# Broken lines that are named; the rest is counted.
+NAMED = 20
+T = TypeVar("T")
 MISSING_ANSWERS = frozenset({"", "MISSING", "NONE", "NULL"})
 
 
@@ -75,35 +79,81 @@ class Trajectories:
 
     runs: tuple[RecordedRun, ...]
     labels: Mapping[tuple[str, str], Mapping[int, str]]
+    broken: tuple[str, ...] = ()
+    has_labels: bool = True
+
+    def reading(self) -> dict[str, Any]:
+        """What was met while reading: lines left out (counted, the first of them named), labels that fit nothing."""
+        known = {(run.run, run.task_id): set(run.numbers) for run in self.runs}
+        loose = sum(i not in known.get(key, ()) for key, held in self.labels.items() for i in held)
+        twice = len(self.runs) - len(known)
+        return {"has_labels": self.has_labels, "broken_lines": len(self.broken), "broken": list(self.broken[:NAMED]),
+                "labels_without_a_call": loose, "runs_given_twice": twice}  # fmt: skip
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------------
 def read_folder(folder: Path) -> Trajectories:
-    """UserError UNREADABLE where a file is absent or no file of this form, BAD_OBSERVATION with the line for a broken one."""
+    """Runs and labels of a folder. A line that is broken is left out, counted and named; labels may be absent, then nothing is
+    scored against them. UserError UNREADABLE where the runs' file is absent or no file of this form, BAD_OBSERVATION where no
+    line of it holds a run."""
     if not folder.is_dir():
         raise UserError("UNREADABLE", f"There is no folder {folder.name}.", "Nothing is at that path.", "Check the path.")
-    runs = tuple(_run(value, where) for where, value in _lines(_either(folder, "trajectories.jsonl")))
-    labels: dict[tuple[str, str], dict[int, str]] = {}
-    for where, value in _lines(_either(folder, "labels.jsonl")):
-        key = (_text(value, "run", where), _text(value, "task_id", where))
-        held = labels.setdefault(key, {})
-        for entry in _list(value, "calls", where):
-            if not isinstance(entry, dict) or not isinstance(entry.get("i"), int) or not isinstance(entry.get("label"), str):
-                raise _broken(where, "a label needs an integer i and a label")
-            held[entry["i"]] = entry["label"]
+    broken: list[str] = []
+    runs = tuple(_read(_lines(_either(folder, "trajectories.jsonl"), broken), _run, broken))
     if not runs:
-        raise UserError("BAD_OBSERVATION", "The folder holds no run.", "trajectories.jsonl is empty.", "Give a folder with runs.")
-    return Trajectories(runs, labels)
+        why = f"Every line is broken: {broken[0]}" if broken else "trajectories.jsonl is empty."
+        raise UserError("BAD_OBSERVATION", "The folder holds no run.", why, "Give a folder with runs.")
+    labels: dict[tuple[str, str], dict[int, str]] = {}
+    try:
+        path = _either(folder, "labels.jsonl")
+    except UserError:
+        return Trajectories(runs, {}, tuple(broken), has_labels=False)
+    for key, held in _read(_lines(path, broken), _labels, broken):
+        labels.setdefault(key, {}).update(held)
+    return Trajectories(runs, labels, tuple(broken))
 
 
-def read_cases(path: Path) -> tuple[RecordedCase, ...]:
-    """UserError as ``read_folder``. The judged call comes last in the case's run."""
+def _labels(value: Mapping[str, Any], where: str) -> tuple[tuple[str, str], dict[int, str]]:
+    held: dict[int, str] = {}
+    for entry in _list(value, "calls", where):
+        if not isinstance(entry, dict) or not isinstance(entry.get("i"), int) or not isinstance(entry.get("label"), str | None):
+            raise _broken(where, "a label needs an integer i and a label")
+        if entry.get("label") is not None:
+            held[entry["i"]] = entry["label"]
+    return (_text(value, "run", where), _text(value, "task_id", where)), held
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Labelled single observations; lines without a label or broken are counted, the first of the broken named."""
+
+    cases: tuple[RecordedCase, ...]
+    broken: tuple[str, ...]
+    unlabelled: int
+
+
+def read_cases(path: Path) -> Cases:
+    """Single labelled observations of a file; the judged call comes last in each case's run. Broken lines and lines without a
+    label are left out and counted. UserError UNREADABLE, or BAD_OBSERVATION where no labelled case is left."""
     if not path.is_file():
         raise UserError("UNREADABLE", f"There is no file {path.name}.", "Nothing is at that path.", "Check the path.")
-    cases = tuple(_case(value, where) for where, value in _lines(path))
+    broken: list[str] = []
+    found = list(_read(_lines(path, broken), _case, broken))
+    cases = tuple(c for c in found if c is not None)
     if not cases:
-        raise UserError("BAD_OBSERVATION", "The file holds no case.", "It is empty.", "Give one JSON object a line.")
-    return cases
+        why = f"Every line is broken: {broken[0]}" if broken else "No line is labelled." if found else "It is empty."
+        raise UserError("BAD_OBSERVATION", "The file holds no labelled case.", why, "Give one JSON object a line.")
+    return Cases(cases, tuple(broken), len(found) - len(cases))
+
+
+def _read(
+    lines: Iterator[tuple[str, dict[str, Any]]], take: Callable[[dict[str, Any], str], T], broken: list[str]
+) -> Iterator[T]:
+    for where, value in lines:
+        try:
+            yield take(value, where)
+        except UserError as error:
+            broken.append(f"{error.what} {error.why}")
 
 
 def _either(folder: Path, name: str) -> Path:
@@ -118,10 +168,13 @@ def _either(folder: Path, name: str) -> Path:
     )
 
 
-def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    opener = gzip.open if path.name.endswith(".gz") else open
+def _lines(path: Path, broken: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects with their places. A file is unpacked where it begins as gzip does, whatever its name."""
     try:
-        with opener(path, "rt", encoding="utf-8") as text:
+        with path.open("rb") as raw:
+            is_packed = raw.read(2) == b"\x1f\x8b"
+        opener = gzip.open if is_packed else open
+        with opener(path, "rt", encoding="utf-8-sig") as text:
             for at, line in enumerate(text, start=1):
                 if not line.strip():
                     continue
@@ -129,11 +182,13 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 try:
                     value = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    raise _broken(where, f"no JSON ({str(error)[:120]})") from error
+                    broken.append(f"{where} is broken. No JSON ({str(error)[:120]}).")
+                    continue
                 if not isinstance(value, dict):
-                    raise _broken(where, f"a {type(value).__name__} in place of an object")
+                    broken.append(f"{where} is broken. A {type(value).__name__} in place of an object.")
+                    continue
                 yield where, value
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError("UNREADABLE", f"{path.name} cannot be read.", f"{type(error).__name__}: {str(error)[:200]}.",
                         "Check that it is a text file of JSON Lines, or gzip of one.") from error  # fmt: skip
 
@@ -158,21 +213,29 @@ def _list(value: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 def _choices(value: Mapping[str, Any], where: str) -> dict[str, str]:
     found = value.get("choices") or {}
+    if isinstance(found, list):
+        found = {chr(ord("A") + at) if at < 26 else str(at): text for at, text in enumerate(found)}
     if not isinstance(found, dict):
-        raise _broken(where, "choices is no object")
+        raise _broken(where, "choices is neither an object nor a list")
     return {str(k): str(v) for k, v in found.items()}
 
 
 def _call(value: Any, where: str, *, status_key: str) -> Call:
     if not isinstance(value, dict) or not isinstance(value.get("tool"), str):
         raise _broken(where, "a call needs a tool")
-    arguments = value.get("args")
-    output = value.get("output")
+    arguments, output = value.get("args"), value.get("output")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = {"text": arguments}
+    if output is not None and not isinstance(output, str):
+        output = json.dumps(_json_safe(output), ensure_ascii=False)
     failed = value.get("is_error") if status_key == "is_error" else value.get("status") not in (None, "success", "ok")
     return Call(
         value["tool"],
         _json_safe(arguments) if isinstance(arguments, dict) else {},
-        "" if output is None else str(output)[:MAX_OUTPUT],
+        "" if output is None else output[:MAX_OUTPUT],
         bool(failed),
     )
 
@@ -196,11 +259,17 @@ def _run(value: dict[str, Any], where: str) -> RecordedRun:
     )
 
 
-def _case(value: dict[str, Any], where: str) -> RecordedCase:
+def _case(value: dict[str, Any], where: str) -> RecordedCase | None:
+    """None for a case without a label."""
     label = value.get("label")
+    if label is None:
+        return None
     if label not in ("correct", "wrong"):
         raise _broken(where, "label is neither correct nor wrong")
-    before = [_call(c, where, status_key="is_error") for c in value.get("previous_calls") or []]
+    earlier = value.get("previous_calls") or []
+    if not isinstance(earlier, list):
+        raise _broken(where, "previous_calls is no list")
+    before = [_call(c, where, status_key="is_error") for c in earlier]
     listing = value.get("listing")
     if isinstance(listing, str) and listing and not any(c.kind == "catalog" for c in before):
         before.insert(0, Call("get_filelist", {}, listing, False))
@@ -235,6 +304,35 @@ def configuration_of(call: Call) -> Configuration:
     many = "none" if not paths else "one" if len(paths) == 1 else "many"
     place = "given" if all("/out/" not in p and not p.startswith(("out/", "/tmp/")) for p in paths) else "made"
     return Configuration(coarse=call.tool[:120] or "unknown", fine=f"{call.tool[:120] or 'unknown'}/{many}/{place}")
+
+
+_DOUBT = (
+    "one_raster_two_roles", "dates_mixed", "role_mismatch", "day_for_night", "input_lost", "parent_doubtful", "folder_as_file",
+    "lengths_differ", "kelvin_range", "operand_doubtful", "tool_silent",
+)  # fmt: skip
+
+
+def agreement_class(signs: Mapping[str, float]) -> str:
+    """How a call's arguments agree with question and run, known before its output: whether anything speaks against them, and how
+    whole its series, operands or threshold are."""
+    is_doubtful = any(signs.get(name) == 1.0 for name in _DOUBT) or signs.get("from_nowhere", 0.0) > 0
+    if signs.get("thresholds"):
+        asked = signs.get("threshold_asked") == 1.0 or signs.get("threshold_asked_scaled") == 1.0
+        what = "threshold-asked" if asked else "threshold-other"
+    elif "operands_seen" in signs:
+        what = "operands-seen" if signs["operands_seen"] >= 0.99 else "operands-from-nowhere"
+    elif "covers_all" in signs:
+        whole, year = signs["covers_all"], signs.get("covers_year", 0.0)
+        part = "series-part" if whole > 0.2 else "series-few"
+        what = "series-whole" if whole >= 0.99 else "year-whole" if year >= 0.99 else part
+    else:
+        what = "plain"
+    return f"{what}/{'doubt' if is_doubtful else 'clean'}"
+
+
+def prior_configuration(call: Call, signs: Mapping[str, float]) -> tuple[str, str]:
+    """(coarse, fine) under which the prior of records counts a call: its kind, then its agreement class."""
+    return call.kind, f"{call.kind}/{agreement_class(signs)}"
 
 
 def _inputs(call: Call) -> list[str]:

@@ -122,7 +122,8 @@ def _leaf(tree: Tree, row: Sequence[float]) -> int:
 
 
 class RecordModel(BaseModel):
-    """A weights file for records: the judge of calls, the judge of answers, what is known before the output, and the report."""
+    """A weights file for records: the judge of calls, the judge of answers, what is known before the output, the judge under
+    strict labels, and the report of the fit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     version: str
@@ -130,10 +131,11 @@ class RecordModel(BaseModel):
     calls: Forest
     answers: Forest
     before: Forest | None = None
+    strict: Forest | None = Field(default=None, description="judges whether a value is wrong about what the call itself asked")
     report: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-DEFAULT = "records-1"
+DEFAULT = "records-2"
 
 
 @lru_cache(maxsize=4)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from apps.evaluation import reports
-from apps.runs.assembly import judge_for_files
-from apps.runs.verifiers import calibrated_weights, verifier_history
+from apps.evaluation import fitting, reports
+from apps.evaluation.importers.trajectories import read_folder
+from apps.evaluation.recorded import judge_run, make_records
+from apps.runs.assembly import judge_for_files, judge_for_records
+from apps.runs.verifiers import calibrated_weights, record_model, verifier_history
 from apps.verification.features import FEATURES
 from tests.unit.evaluation.trajectories import pairs_of, write
 
@@ -107,3 +109,52 @@ def test_the_judge_takes_what_was_promoted_and_verdicts_are_needed_to_learn(
     assert verifier is not None
     assert verifier.name == "mine-2"
     assert run(capsys, "verifier", "fit", "--verdicts", "--version", "mine-3")[0] == 2, "nobody has spoken yet"
+
+
+def test_a_record_model_is_fitted_promoted_judges_out_of_fold_and_goes_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(fitting, "OUTER", 3)
+    for settings in fitting._SETTINGS.values():
+        monkeypatch.setitem(settings, "max_iter", 10)
+        monkeypatch.setitem(settings, "min_samples_leaf", 3)
+    folder = write(tmp_path / "runs", pairs_of(range(24)))
+    shipped = record_model().version
+
+    def judged() -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        records = make_records()
+        run_of_them = read_folder(folder).runs[0]
+        told = judge_run(run_of_them, judge_for_records(records), records)
+        report = json.loads(run(capsys, "evaluate", "trajectories", str(folder), "--json")[1])
+        return report, [(d.verifier, "" if d.p_correct is None else d.p_correct.hex()) for _, d, _ in told]
+
+    before, said_before = judged()
+    assert (before["model"], before["data"]["tasks_never_seen"]) == (shipped, 24)
+    status, out, _ = run(capsys, "verifier", "fit", "--trajectories", str(folder), "--version", "ours-1", "--json")
+    assert status == 0
+    assert json.loads(out)["calls"] == {"rows": 48, "wrong": 24, "tasks": 24, "tools": 1}
+    assert record_model().version == shipped, "a candidate changes nothing until it is promoted"
+    assert run(capsys, "verifier", "promote", "ours-1", "--kind", "records")[0] == 0
+    promoted, said = judged()
+    assert (promoted["model"], promoted["data"]["tasks_fitted_on_and_judged_out_of_fold"]) == ("ours-1", 24)
+    assert {name for name, _ in said if name} == {"ours-1"}
+    assert said != said_before
+    assert run(capsys, "verifier", "rollback", "--kind", "records")[0] == 0
+    after, said_after = judged()
+    assert after["model"] == shipped
+    assert said_after == said_before, "bit for bit"
+
+
+def test_a_folder_with_broken_lines_is_scored_and_they_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write(tmp_path / "runs", pairs_of(range(3)))
+    path = folder / "trajectories.jsonl"
+    path.write_text("{torn\n" + path.read_text())
+    status, out, err = run(capsys, "evaluate", "trajectories", str(folder))
+    assert status == 0
+    assert "1 broken lines left out: trajectories.jsonl:1" in out
+    assert "Traceback" not in err
+    path.write_text("{torn\n")
+    status, out, _ = run(capsys, "evaluate", "trajectories", str(folder), "--json")
+    assert status == 2
+    assert "trajectories.jsonl:1" in json.loads(out)["error"]["why"]

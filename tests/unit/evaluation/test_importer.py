@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from apps.core.errors import UserError
 from apps.core.evidence.observation import Observation
-from apps.evaluation.importers.trajectories import observations_of, read_cases, read_folder
+from apps.evaluation.importers.trajectories import agreement_class, observations_of, read_cases, read_folder
 from tests.unit.evaluation.trajectories import pairs_of, run_of, write
 
 
@@ -55,19 +56,65 @@ def test_a_file_that_the_run_wrote_makes_its_call_a_parent(tmp_path: Path) -> No
         ("[" * 100_000, "trajectories.jsonl:2"),
     ],
 )
-def test_a_broken_line_is_named(tmp_path: Path, broken: str, said: str) -> None:
+def test_a_broken_line_is_left_out_counted_and_named(tmp_path: Path, broken: str, said: str) -> None:
     write(tmp_path, [run_of(1, "one", is_good=True)])
     path = tmp_path / "trajectories.jsonl"
     path.write_text(path.read_text() + broken + "\n")
+    data = read_folder(tmp_path)
+    assert len(data.runs) == 1
+    assert data.reading()["broken_lines"] == 1
+    assert said in data.reading()["broken"][0]
+    path.write_text(broken + "\n")
     with pytest.raises(UserError) as caught:
         read_folder(tmp_path)
-    assert said in caught.value.what
+    assert "trajectories.jsonl:1" in caught.value.why
     assert caught.value.code == "BAD_OBSERVATION"
+
+
+def test_broken_labels_and_labels_of_nothing_are_counted(tmp_path: Path) -> None:
+    write(tmp_path, [run_of(1, "one", is_good=True), run_of(1, "one", is_good=True)])
+    path = tmp_path / "labels.jsonl"
+    loose = {"run": "elsewhere", "task_id": "9", "calls": [{"i": 0, "label": "correct_value"}, {"i": 1, "label": None}]}
+    path.write_text(path.read_text() + json.dumps(loose) + '\n{"run": "one", "task_id": "1", "calls": [{"i": "x"}]}\n')
+    said = read_folder(tmp_path).reading()
+    assert (said["broken_lines"], said["labels_without_a_call"], said["runs_given_twice"]) == (1, 1, 1)
+    assert "labels.jsonl:4" in said["broken"][0]
+
+
+def test_other_shapes_of_the_same_are_read(tmp_path: Path) -> None:
+    """Choices as a list, arguments as JSON text, an output that is no text, a packed file without the ending, extra fields."""
+    run, labels = run_of(1, "one", is_good=True)
+    run |= {"choices": list(run["choices"].values()), "never_heard_of": {"x": 1}, "task_id": 7}
+    labels["task_id"] = 7
+    run["calls"][1] |= {"args": json.dumps(run["calls"][1]["args"]), "output": [0.25, None], "tool": "a_tool_of_their_own"}
+    del run["calls"][1]["is_error"]
+    write(tmp_path, [(run, labels)])
+    path = tmp_path / "trajectories.jsonl"
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    data = read_folder(tmp_path)
+    (held,) = data.runs
+    assert list(held.choices) == ["A", "B", "C"]
+    assert held.calls[1].text == "[0.25, null]"
+    assert len(held.calls[1].arguments["file_list"]) == 6
+    assert data.labels["one", "7"][1] == "correct_value"
+    assert [o.tool for o in observations_of(held)] == ["execute"] * 3
+
+
+def test_agreement_class_is_known_before_the_output() -> None:
+    whole = {"covers_all": 1.0, "choice_hit": 1.0}
+    assert agreement_class(whole) == "series-whole/clean" == agreement_class({**whole, "choice_hit": 0.0})
+    assert agreement_class({"covers_all": 0.5, "dates_mixed": 1.0}) == "series-part/doubt"
+    assert agreement_class({"thresholds": 1.0, "threshold_asked": 0.0}) == "threshold-other/clean"
+    assert agreement_class({"operands_seen": 0.5}) == "operands-from-nowhere/clean"
+    assert agreement_class({}) == "plain/clean"
 
 
 def test_absent_files_and_torn_archives_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", [run_of(1, "one", is_good=True)])
     (tmp_path / "a" / "labels.jsonl").unlink()
+    unlabelled = read_folder(tmp_path / "a")
+    assert not unlabelled.has_labels
+    (tmp_path / "a" / "trajectories.jsonl").unlink()
     for folder in (tmp_path / "a", tmp_path / "nowhere"):
         with pytest.raises(UserError) as caught:
             read_folder(folder)
@@ -89,10 +136,14 @@ def test_a_case_keeps_the_judged_call_last_and_its_label_apart(tmp_path: Path) -
     }  # fmt: skip
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps(case) + "\n")
-    (held,) = read_cases(path)
+    (held,) = read_cases(path).cases
     assert held.is_wrong
     assert [c.tool for c in held.run.calls] == ["get_filelist", "SM3Det"]
     assert "told" not in "".join(o.model_dump_json() for o in observations_of(held.run))
+    path.write_text("\n".join(json.dumps({**case, "label": label}) for label in ("correct", "maybe", None)))
+    found = read_cases(path)
+    assert (len(found.cases), len(found.broken), found.unlabelled) == (1, 1, 1)
+    assert "cases.jsonl:2" in found.broken[0]
     path.write_text(json.dumps({**case, "label": "maybe"}))
     with pytest.raises(UserError, match=r"cases\.jsonl:1"):
         read_cases(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def test_report_of_an_unseen_folder(tmp_path: Path) -> None:
     report = report_of(read_folder(write(tmp_path, pairs_of(range(6)))))
     assert report["data"] == {
         "runs": 12, "tasks": 6, "calls": 36, "tasks_fitted_on_and_judged_out_of_fold": 0, "tasks_never_seen": 6,
-        "is_out_of_sample": True, "runs_left_out": 0,
+        "is_out_of_sample": True, "runs_left_out": 0, "has_labels": True, "broken_lines": 0, "broken": [],
+        "labels_without_a_call": 0, "runs_given_twice": 0,
         "labels": {"listing": 12, "error": 12, "correct_value": 6, "off_reference_value_mismatch": 6},
     }  # fmt: skip
     assert report["R_dep"] == 1.0
@@ -133,6 +135,7 @@ def test_fitted_folds_never_saw_their_tasks_and_learn_what_was_planted(tmp_path:
     assert set(folds.fold_of) == {question_key(question(t)) for t in range(24)}
     assert final.calls.trees
     assert 0 < final.calls.flag_at < 1
+    assert final.strict is None, "no call is wrong under strict labels here"
     again, _ = fitting.fit(data, version="try")
     assert again == final, "a fixed seed"
     # taking a fold's tasks away changes nothing of the model that is scored on them
@@ -172,6 +175,87 @@ def test_the_kept_forest_is_the_learner_that_was_fitted() -> None:
     found = [forest.probability({n: v for n, v in zip("abcd", row, strict=True) if not np.isnan(v)}) for row in x]
     assert np.allclose(found, expected, atol=1e-5)
     assert np.allclose(fitting._probabilities(forest, x), expected, atol=1e-5)
+
+
+@pytest.mark.usefixtures("quick")
+def test_strict_labels_have_a_forest_and_an_operating_point_of_their_own(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    pairs = pairs_of(range(24))
+    for _, labels in pairs:
+        for entry in labels["calls"]:
+            entry["label"] = {"off_reference_value_mismatch": "incorrect_value"}.get(entry["label"], entry["label"])
+    data = read_folder(write(tmp_path, pairs))
+    final, folds = fitting.fit(data, version="both")
+    assert final.strict is not None
+    assert all(m.strict is not None and 0 < m.strict.flag_at < 1 for m in folds.models)
+    records = UnseenRecords(final, folds)
+    report = evaluate_trajectories(data, judge_for_records(records), records)
+    strict = report["bad_observations"]["strict"]["values"]
+    assert (strict["wrong"], strict["operating_point"]["recall"]) == (24, 1.0)
+    assert strict["each_task_once"]["precision"] == pytest.approx(strict["operating_point"]["precision"], abs=0.02)
+    ceiling = report["ceiling"]["strict"]
+    assert ceiling["reference"]["precision_at_recall_85"] == 1.0
+    assert sum(row["wrong"] for row in ceiling["wrong_by_kind"]) == 24
+    assert report["prior"]["strict"]["cells"]["perfect_forecaster"]["groups"] == 24
+    tool = report["by_tool"]["calc_batch_image_mean"]
+    assert tool["n"] == sum(b["n"] for b in tool["reliability"]) == 48
+    assert {"brier", "ece", "auroc", "precision", "recall", "rejected"} <= set(tool)
+    assert "lifted by" in trajectories_table(report)
+
+
+def test_the_operating_point_is_the_greatest_threshold_that_reaches_the_recall() -> None:
+    np = pytest.importorskip("numpy")
+    p = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.1])
+    y = np.array([1, 1, 0, 1, 0, 1, 0], dtype=float)
+    at = fitting._operating_point(p, y)
+    assert 0.1 < at <= 0.5, "three of four are too few"
+    assert fitting._operating_point(p, np.array([1, 1, 0, 0, 0, 0, 0], dtype=float)) == pytest.approx(0.8, abs=1e-5)
+    assert fitting._operating_point(p, np.zeros(7)) == 1.0
+
+
+def test_repeats_of_a_task_count_with_their_root_in_the_prior(tmp_path: Path) -> None:
+    pairs = [run_of(1, f"r{n}", is_good=False) for n in range(16)] + [run_of(2, "one", is_good=True)]
+    counts = fitting.prior_counts(read_folder(write(tmp_path, pairs)), {"1": 0, "2": 1})
+    broad = {(c.fold, c.tasks) for c in counts if c.scheme == "broad"}
+    assert broad == {(0, ((0.0, 4),)), (1, ((1.0, 1),))}
+    folds = FoldedModels(version="t", fold_of={}, models=(), prior=counts)
+    whole, without = folds.prior_without(None, "broad"), folds.prior_without(0, "broad")
+    assert whole.cells[("global",)].tally.trials == 5
+    assert whole.cells[("global",)].mean == (1 + 1) / (5 + 2)
+    assert without.cells[("global",)].mean == (1 + 1) / (1 + 2)
+
+
+def test_a_folder_without_labels_is_read_and_judged(tmp_path: Path) -> None:
+    write(tmp_path, pairs_of(range(2)))
+    (tmp_path / "labels.jsonl").unlink()
+    report = report_of(read_folder(tmp_path))
+    assert report["data"]["has_labels"] is False
+    assert report["R_dep"] == 1.0
+    assert report["R_err"]["strict"] is None
+    assert report["bad_observations"]["broad"]["values"] == {"n": 0, "wrong": 0}
+    assert "no labels" in trajectories_table(report)
+
+
+def test_mutated_lines_are_scored_or_counted_and_never_a_traceback(tmp_path: Path) -> None:
+    rng = random.Random(12)
+    odd: list[Any] = [None, True, -1, 1e308, "", "NaN", "x" * 5000, [], {}, [[]], {"a": {"b": [1, None]}},
+                      "\x00\ud7ff", ["a.tif"]]
+
+    def mutate(value: Any) -> Any:
+        if rng.random() < 0.04:
+            return rng.choice(odd)
+        if isinstance(value, dict):
+            return {k: mutate(v) for k, v in value.items() if rng.random() > 0.02}
+        return [mutate(v) for v in value] if isinstance(value, list) else value
+
+    pairs = [(mutate(run), mutate(labels)) for run, labels in pairs_of(range(60))]
+    data = read_folder(write(tmp_path, pairs))
+    report = report_of(data)
+    assert report["data"]["runs"] + sum("trajectories" in b for b in data.broken) == 120
+    assert 20 < report["data"]["runs"] < 120
+    assert len(report["data"]["broken"]) <= 20 <= report["data"]["broken_lines"]
+    json.dumps(report, allow_nan=False)
+    trajectories_table(report)
 
 
 def test_too_little_is_refused(tmp_path: Path) -> None:

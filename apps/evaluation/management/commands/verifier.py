@@ -76,7 +76,8 @@ class Command(BaseCommand):
             model = model.model_copy(update={"report": {"sizes": fitting.sizes(data)}})
             path = verifier_keep("records", options["name"], model.model_dump_json())
             write_folds(folds, path.with_suffix(".folds.json.gz"))
-            return {"kind": "records", "version": model.version, "flag_at": model.calls.flag_at, **fitting.sizes(data)}
+            points = {"flag_at": model.calls.flag_at, "flag_at_strict": model.strict.flag_at if model.strict else None}
+            return {"kind": "records", "version": model.version, **points, **fitting.sizes(data)}
         samples = self._samples(options)
         weights = refit.fit_calibrated(samples, version=options["name"], note=options["note"])
         verifier_keep("calibrated", options["name"], weights.model_dump_json(indent=1))
