@@ -55,8 +55,10 @@ class Clouds:
     bands: tuple[int, ...] = ()
 
 
-def clouds_of(ctx: ToolContext, scene: SceneInfo, reader: RasterReader, wanted: str) -> tuple[Clouds | None, str]:
-    """(clouds, why there are none). ModelError where a method that was asked for by name cannot be served."""
+def clouds_of(ctx: ToolContext, scene: SceneInfo, reader: RasterReader, wanted: str,
+              inside: RegionMask) -> tuple[Clouds | None, str]:
+    """(clouds, why there are none); what lies outside the region need not be looked at. ModelError where a method that was asked
+    for by name cannot be served."""
     if wanted not in METHODS:
         raise ModelError(f"Clouds are looked for by {', '.join(METHODS)}; {wanted[:40]!r} is none of them.", code="BAD_ARGUMENT")
     if wanted == "none":
@@ -64,7 +66,7 @@ def clouds_of(ctx: ToolContext, scene: SceneInfo, reader: RasterReader, wanted: 
     reasons = []
     for name, find in (("qa", _by_quality_band), ("csmask", _by_network), ("tests", _by_tests)):
         if wanted in ("auto", name):
-            found, why = find(ctx, scene, reader)
+            found, why = find(ctx, scene, reader, inside)
             if found is not None:
                 return found, ""
             reasons.append(why)
@@ -76,7 +78,8 @@ def clouds_of(ctx: ToolContext, scene: SceneInfo, reader: RasterReader, wanted: 
 
 
 # --- the scene's own quality band ------------------------------------------------------------------------------------------
-def _by_quality_band(ctx: ToolContext, scene: SceneInfo, reader: RasterReader) -> tuple[Clouds | None, str]:
+def _by_quality_band(ctx: ToolContext, scene: SceneInfo, reader: RasterReader,
+                     inside: RegionMask) -> tuple[Clouds | None, str]:
     band = quality_band(scene)
     if band is None:
         return None, "no quality band whose scheme is known"
@@ -113,7 +116,8 @@ def _digest(path: Path) -> str:
     return digest_file(path)
 
 
-def _by_network(ctx: ToolContext, scene: SceneInfo, reader: RasterReader) -> tuple[Clouds | None, str]:
+def _by_network(ctx: ToolContext, scene: SceneInfo, reader: RasterReader,
+                inside: RegionMask) -> tuple[Clouds | None, str]:
     bands = _optical(scene, _SIX) or _optical(scene, _SIX[:4])
     if bands is None:
         return None, "no reflectance of blue, green, red and near infrared"
@@ -122,28 +126,45 @@ def _by_network(ctx: ToolContext, scene: SceneInfo, reader: RasterReader) -> tup
     except ImportError:
         return None, "ukis-csmask is not installed (./rsure setup --ml)"
     gsd = scene.effective_gsd_m
-    n_px = scene.grid.width * scene.grid.height
-    limit = min(LOOK_PX, n_px if gsd is None or gsd >= NETWORK_GSD_M else max(65_536, int(n_px * (gsd / NETWORK_GSD_M) ** 2)))
+    # it knows pixels of 30 m: finer ones are thinned to that, and no further, since it misses most clouds at 100 m
+    step = max(1.0, NETWORK_GSD_M / gsd) if gsd is not None else 1.0
+    if gsd is not None and gsd > 3 * NETWORK_GSD_M:
+        return None, f"pixels of {gsd:.0f} m are too coarse for the network"
+    c, r, w, h = inside.bounds_px
+    height, width = max(1, round(h / step)), max(1, round(w / step))
+    if height * width > LOOK_PX:
+        return None, (f"{height * width / 1e6:.1f} million pixels of {NETWORK_GSD_M:.0f} m are too many for the network; give a "
+                      "region")
     index = [b.index for b in bands.values()]
-    view = view_of(reader, index, limit * len(index))
-    if not view.valid.any():
+    read = reader.read(index, (c, r, w, h), None if step == 1 else (height, width))
+    here = np.asarray(read.valid.all(axis=0))
+    if not here.any():
         return None, "no valid pixel"
     level = "l2a" if level_of_name(scene.name) in ("L2A", "L2SP", "L2SR") else "l1c"
-    image = np.moveaxis(np.where(view.valid, view.data, 0.0), 0, 2).astype(np.float32)
+    image = np.moveaxis(np.where(here, read.data, 0.0), 0, 2).astype(np.float32)
     ctx.progress(0, 1, "Looking for clouds")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small images are told below
         found = CSmask(image, [_NAMES.get(r, r) for r in bands], product_level=level, invalid_buffer=0,
                        providers=["CPUExecutionProvider"], intra_op_num_threads=2)
     classes = found.csm[..., 0]
+    shape = (max(height, round(scene.grid.height / step)), max(width, round(scene.grid.width / step)))
+    top, left = min(round(r / step), shape[0] - height), min(round(c / step), shape[1] - width)
+    at = (slice(top, top + height), slice(left, left + width))
+
+    def placed(part: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        out = np.zeros(shape, dtype=bool)
+        out[at] = part
+        return out
+
     evidence: dict[str, JsonValue] = {
         "weights": {"name": Path(found.model_file).name, "digest": _digest(Path(found.model_file)), "licence": "Apache-2.0",
                     "version": str(found.model_version)},
-        "product_level": level, "roles": list(bands), "gsd_m": gsd * view.step if gsd else None,
+        "product_level": level, "roles": list(bands), "gsd_m": gsd * step if gsd else None,
         "is_small": min(classes.shape) < 256, "reference": "Wieland et al. 2019, RSE 230"}
     from importlib.metadata import version
 
-    return Clouds("csmask", {"cloud": (classes == 1) & view.valid, "shadow": (classes == 2) & view.valid}, view.valid, view.step,
+    return Clouds("csmask", {"cloud": placed((classes == 1) & here), "shadow": placed((classes == 2) & here)}, placed(here), step,
                   evidence, {n: version(n) for n in ("ukis-csmask", "onnxruntime")}, tuple(index)), ""
 
 
@@ -160,7 +181,8 @@ def potential_clouds(planes: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bo
     return np.asarray(found)
 
 
-def _by_tests(ctx: ToolContext, scene: SceneInfo, reader: RasterReader) -> tuple[Clouds | None, str]:
+def _by_tests(ctx: ToolContext, scene: SceneInfo, reader: RasterReader,
+              inside: RegionMask) -> tuple[Clouds | None, str]:
     bands = _optical(scene, _SIX)
     if bands is None:
         return None, "the spectral tests need six reflectances from blue to shortwave infrared"

@@ -57,11 +57,12 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         raise ModelError(f"No valid pixel of {scene.name} is left.", code="TOOL_FAILED", needs={"valid_px": True})
     if len(scene.bands) > 64:
         ctx.log("warning", f"{len(scene.bands)} bands; the first 64 were looked at.")
-    clouds, why_none = clouds_of(ctx, scene, reader, str(arguments.options.get("clouds", "auto")))
+    whole = RegionMask.of(region, region_crs, scene.grid, scene.name)
+    clouds, why_none = clouds_of(ctx, scene, reader, str(arguments.options.get("clouds", "auto")), whole)
     told: dict[str, JsonValue] = {"method": None, "why": why_none}
     layers: list[LayerRef] = []
     if clouds is not None:
-        figures = shares(clouds, scene, RegionMask.of(region, region_crs, scene.grid, scene.name))
+        figures = shares(clouds, scene, whole)
         told = {"method": clouds.method, "step": clouds.step, **figures, **clouds.evidence}
         for name in clouds.masks:
             share = figures[f"{name}_share"]

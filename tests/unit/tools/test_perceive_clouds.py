@@ -11,6 +11,7 @@ import pytest
 import rasterio
 from numpy.typing import NDArray
 
+from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
 from tests.unit.tools.rasters import Bench, from_file, scene
 
@@ -118,6 +119,31 @@ def test_a_region_has_its_own_share(shared_data: Path) -> None:
     _, o = look(cloudy(shared_data, with_quality=True), region={"type": "Polygon", "coordinates": [ring]}, region_crs="image")
     told = o.evidence.intermediate["clouds"]
     assert told["cloud_px"] == int(sure[200:400, :300].sum()) and told["n_valid"] == 60_000
+
+
+@needs_csmask
+@pytest.mark.shared_data
+def test_the_network_is_not_shown_pixels_that_it_does_not_know(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from apps.tools.perceive import clouds
+
+    monkeypatch.setattr(clouds, "LOOK_PX", 150_000)
+    held = cloudy(shared_data, with_quality=False)
+    # the scene has 378,081 pixels of 30 m: thinned to 100 m the network would find a sixth of the clouds
+    told = look(held)[1].evidence.intermediate["clouds"]
+    assert told["method"] == "tests"
+    assert "too many for the network" in look(held, "csmask")[1].status.reason
+    # a region is looked at as it is, and like in the whole
+    ring = [[50, 150], [400, 150], [400, 450], [50, 450], [50, 150]]
+    b, o = look(held, "csmask", region={"type": "Polygon", "coordinates": [ring]}, region_crs="image")
+    told = o.evidence.intermediate["clouds"]
+    mask, valid = drawn(b, o)
+    assert told["n_valid"] == 105_000 and valid.sum() == 105_000 and not mask[:140].any()
+    truth = reference(shared_data)[1][150:450, 50:400]
+    assert scores(mask[150:450, 50:400], truth)[1] > 0.98
+    rows, cols = held[0].grid.shape
+    wide = Grid(crs="EPSG:32616", transform=(100.0, 0.0, 3e5, 0.0, -100.0, 3.5e6), width=cols, height=rows)
+    coarse = held[0].model_copy(update={"grid": wide})
+    assert "too coarse" in look((coarse, held[1]), "csmask")[1].status.reason
 
 
 def test_what_cannot_be_told_is_not() -> None:
