@@ -8,6 +8,7 @@ recorded.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from apps.agent.arguments import (
     resolve,
     same_call,
 )
+from apps.agent.equivalents import equivalents
 from apps.agent.policy import AgentPolicy
 from apps.core.evidence.decision import EvidenceRequest
 from apps.core.evidence.fold import ObservationState, RunState
@@ -127,7 +129,7 @@ def _step(
 ) -> Move | Open | str:
     tried: list[ObservationState] = []
     seen: set[str] = set()
-    for arguments in (step.arguments, *step.alternatives):
+    for arguments in _ways(step, tried):
         needs = parents_of(step, arguments)
         missing = [n for n in needs if n not in chosen]
         if missing:
@@ -164,6 +166,15 @@ def _step(
         tuple(o.id for o in tried),
         f"Step {step.step} has no accepted observation and nothing else to try.",
     )
+
+
+def _ways(step: PlanStep, tried: list[ObservationState]) -> Iterator[dict[str, Any]]:
+    """The step's own arguments, the plan's alternatives and, where all that was tried came without an error and was rejected by
+    the machine alone, the same quantity by another path. What a person called wrong, or a tool's failure, that does not mend."""
+    yield step.arguments
+    yield from step.alternatives
+    if tried and all(o.verdict is None and o.observation.status.state != "failed" for o in tried):
+        yield from equivalents(step.tool, step.arguments)
 
 
 def _observation(state: RunState, step: PlanStep, held: ObservationState, policy: AgentPolicy) -> Move | Open | str:

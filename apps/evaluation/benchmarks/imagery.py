@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import numpy as np
@@ -47,3 +48,27 @@ def repeated_scene(folder: Path, side: int, *, seed: int = 7) -> Path:
             noise = draw.integers(0, 24, size=block.shape, dtype=np.uint16)
             out.write(np.maximum(block, 1) + noise, window=Window(0, top, side, rows))
     return path
+
+
+def dated_scenes(folder: Path, dates: int, side: int) -> list[Path]:
+    """``dates`` rasters of ``side``² × 2 uint16 (near infrared, red), one every 16 days, named by their day."""
+    import rasterio
+
+    base = np.random.default_rng(5).integers(200, 3000, size=(2, side, side), dtype=np.uint16) // 16 * 16
+    out = []
+    for i in range(dates):
+        day = dt.date(2018, 1, 1) + dt.timedelta(days=16 * i)
+        path = folder / f"series_{day.isoformat()}.tif"
+        profile = {
+            "driver": "GTiff",
+            "width": side,
+            "height": side,
+            "count": 2,
+            "dtype": "uint16",
+            "crs": "EPSG:32630",
+            "transform": rasterio.Affine(10, 0, 600000, 0, -10, 5600000),
+        }
+        with rasterio.open(path, "w", **profile) as dataset:
+            dataset.write(base + np.array([7 * i, 0], dtype=np.uint16)[:, None, None])
+        out.append(path)
+    return out

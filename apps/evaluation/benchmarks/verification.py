@@ -6,7 +6,6 @@ that the judge still holds from the run before, as it does when a scene is asked
 
 from __future__ import annotations
 
-import datetime as dt
 import importlib.util
 import statistics
 import tempfile
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from apps.evaluation.assembly import bench_door
-from apps.evaluation.benchmarks.imagery import repeated_scene
+from apps.evaluation.benchmarks.imagery import dated_scenes, repeated_scene
 from apps.evaluation.benchmarks.pairs import Benchmark, Row, spread
 from apps.evaluation.faultbench.cases import FISH_ROLES, BenchCase, bench_cases
 from apps.evaluation.faultbench.runner import Bench
@@ -45,30 +44,9 @@ def _large(folder: Path, side: int) -> list[BenchCase]:
 
 
 def _long(folder: Path, dates: int, side: int) -> list[BenchCase]:
-    """``dates`` scenes of ``side``² with near infrared and red, one every 16 days."""
-    import numpy as np
-    import rasterio
-
-    draw = np.random.default_rng(5)
-    base = draw.integers(200, 3000, size=(2, side, side), dtype=np.uint16) // 16 * 16
-    names = []
-    for i in range(dates):
-        day = dt.date(2018, 1, 1) + dt.timedelta(days=16 * i)
-        path = folder / f"series_{day.isoformat()}.tif"
-        profile = {
-            "driver": "GTiff",
-            "width": side,
-            "height": side,
-            "count": 2,
-            "dtype": "uint16",
-            "crs": "EPSG:32630",
-            "transform": rasterio.Affine(10, 0, 600000, 0, -10, 5600000),
-        }
-        with rasterio.open(path, "w", **profile) as out:
-            out.write(base + np.array([7 * i, 0], dtype=np.uint16)[:, None, None])
-        names.append(path.name)
+    names = tuple(p.name for p in dated_scenes(folder, dates, side))
     roles = {1: "nir", 2: "red"}
-    return [BenchCase("long", tuple(names), "What is the linear trend of NDVI per year?", lambda p: 0.0, roles=roles)]
+    return [BenchCase("long", names, "What is the linear trend of NDVI per year?", lambda p: 0.0, roles=roles)]
 
 
 def _measure(bench: Bench, cases: Sequence[BenchCase], rounds: int, before: Callable[[], None]) -> _Kind:

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="a fault strikes the first call it can, not every one")
     parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most N faults on a case, spread over the list")
     parser.add_argument("--unseen", action="store_true", help="only the faults that nothing was mended or fitted with")
+    parser.add_argument("--fresh", action="store_true", help="only the second set of such faults, written last")
     parser.add_argument("--leave-out", action="store_true", help="also fit the verifier without each family and task, and score")
     parser.add_argument("--samples", default="", metavar="FILE", help="only write samples to fit the verifier on")
     parser.add_argument("--plugin", action="append", default=[], metavar="MODULE", help="import a module that registers faults")
@@ -71,7 +72,7 @@ def _words(text: str) -> list[str]:
 
 def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list[str]]:
     """Cases, faults and configurations asked for. UserError for a name that is not known."""
-    for name in ("apps.evaluation.faultbench.held_out", *(options.get("plugin") or ())):
+    for name in ("apps.evaluation.faultbench.held_out", "apps.evaluation.faultbench.held_out_2", *(options.get("plugin") or ())):
         try:
             importlib.import_module(name)
         except ImportError as error:
@@ -92,8 +93,10 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
             f"Known: {', '.join(f.name for f in every)}.",
         )
     faults = [f for f in every if not wanted or f.name in wanted or f.family in wanted]
-    if options.get("unseen"):
-        faults = [f for f in faults if "unseen" in f.tags]
+    if options.get("fresh"):
+        faults = [f for f in faults if "fresh" in f.tags]
+    elif options.get("unseen"):
+        faults = [f for f in faults if "unseen" in f.tags and "fresh" not in f.tags]
     elif not wanted:  # kinds held out are asked for by name or together, and never mixed with those that were mended for
         faults = [f for f in faults if "unseen" not in f.tags]
     prefixes = _words(options.get("cases") or "")
@@ -193,7 +196,7 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
 
 
 def _is_whole(options: dict[str, Any]) -> bool:
-    return not any(options.get(k) for k in ("cases", "faults", "limit", "unseen"))
+    return not any(options.get(k) for k in ("cases", "faults", "limit", "unseen", "fresh"))
 
 
 def _one_call(outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -269,7 +272,7 @@ def _report(
         "faults_tried": len({o.fault for o in outcomes if o.fault}),
         "fault_kinds": [{"name": f.name, "family": f.family, "meaning": f.meaning, "unseen": "unseen" in f.tags} for f in faults],
         "is_whole": _is_whole(options),
-        "is_unseen": bool(options.get("unseen")),
+        "is_unseen": bool(options.get("unseen") or options.get("fresh")),
         "strikes": "once" if options.get("once") else "every call",
         "verifier_version": verifier_name(),
         "seconds": round(seconds, 1),

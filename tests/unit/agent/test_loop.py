@@ -146,7 +146,21 @@ def test_a_revised_plan_does_not_repeat_a_rejected_call_under_another_number() -
     )
     box = ScriptedToolBox()
     go(LogRecorder(), ScriptedPlanner(plan, shifted), box, ScriptedJudge(lambda o, s, n: reject()))
-    assert [a["nodes"][1]["params"]["index"] for _, a in box.calls] == ["ndvi", "evi"]
+    made = [(a["nodes"][1]["op"], a["nodes"][1]["params"].get("index")) for _, a in box.calls]
+    assert made == [
+        ("raster.product.index", "ndvi"),
+        ("raster.product.normalized_difference", None),
+        ("raster.product.index", "evi"),
+    ]
+
+
+def test_what_the_machine_rejects_is_tried_by_the_formula_written_out_and_judged_again() -> None:
+    box = ScriptedToolBox()
+    judge = ScriptedJudge(lambda o, s, n: accept() if len(box.calls) > 1 else reject())
+    state = go(LogRecorder(), ScriptedPlanner(one_step_plan()), box, judge)
+    assert [a["nodes"][1]["params"] for _, a in box.calls] == [{"index": "ndvi"}, {"first": "nir", "second": "red"}]
+    assert state.answer is not None
+    assert not state.answer.abstained
 
 
 def test_an_evidence_request_is_executed_and_judged_again() -> None:
