@@ -29,7 +29,7 @@ from apps.core.evidence.plan import AnswerRecipe, Plan, PlanStep, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import POLYGONS
 from apps.tools.contract import step_reference
-from apps.tools.execute.quality import quality_band
+from apps.verification.quality import quality_band_of
 
 What = Literal[
     "statistic", "area", "share", "count", "exists", "date", "difference", "trend", "distance", "compare", "length", "density",
@@ -190,6 +190,7 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
     targets = [n for n, t in words.targets.items() if any(_methods(s, t.methods) for s in question.scenes)]
     dates = sorted({s.acquired_at.date().isoformat() for s in question.scenes if s.acquired_at})
 
+    can_clear = any(quality_band_of(s.bands) for s in question.scenes)
     files = [(f"vector:{v.vector_id}", v.name) for v in question.vectors]
     areas = [(f"vector:{v.vector_id}", v.name) for v in question.vectors if v.count_of(POLYGONS)]
     for v in question.vectors:
@@ -241,7 +242,7 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
             "name": "mask",
             "label": "Clouds",
             "kind": "choice",
-            "choices": [["", "left in"], *([["clear", "left out"]] if any(quality_band(s) for s in question.scenes) else [])],
+            "choices": [["", "left in"], *([["clear", "left out"]] if can_clear else [])],
         },
         {"name": "dates", "label": "Dates", "kind": "dates", "choices": [[d, d] for d in dates]},
         {"name": "region", "label": "Region", "kind": "region", "choices": []},
@@ -511,7 +512,7 @@ class _Builder:
                     "The form names a scene that the question does not have.", "BAD_ARGUMENT", {"form": ["scenes"]}
                 )
             scenes = [by_id[i] for i in f.scenes]
-        if f.mask and not any(quality_band(s) for s in scenes):
+        if f.mask and not any(quality_band_of(s.bands) for s in scenes):
             held = any("qa" in s.roles for s in scenes)
             raise _RefusalError(
                 "I cannot leave clouds out: "
@@ -556,7 +557,7 @@ class _Builder:
         out: list[str] = []
         if f.quantity:
             out.extend(missing_roles(scene, f.quantity))
-        if f.mask and quality_band(scene) is None:
+        if f.mask and quality_band_of(scene.bands) is None:
             out.append("qa")
         if not (f.quantity and f.threshold is not None):
             for name in (f.target, f.reference, *f.others):

@@ -36,7 +36,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
 from apps.verification.checks.geometry import grid_offset
 from apps.verification.checks.radiometry import statistic_of
-from apps.verification.ground import CannotPlaceError, grown_by, inside_of, on_plane, place, source_of, standing_in
+from apps.verification.ground import CannotPlaceError, Placed, grown_by, inside_of, on_plane, place, source_of, standing_in
 from apps.verification.look import (
     OPS,
     CannotLookError,
@@ -1005,7 +1005,8 @@ def zonal_matches_source(case: Case) -> Finding:
             truth = _zone_from_source(look, scene, source, outline, statistic)
             value = float(number_of(item["value"]) or 0.0)
             if statistic == "area":
-                value = to_si(value, str(params.get("unit") or "m2")) or math.nan
+                si = to_si(value, str(params.get("unit") or "m2"))
+                value = math.nan if si is None else si
             seen += 1
             worst = min(worst, _closeness(value, truth))
             if not _compare(case, value, truth, "mean" if statistic in ("area", "share") else statistic):
@@ -1444,11 +1445,13 @@ def relation_recomputes(case: Case) -> Finding:
     sources = case.arguments.get("sources")
     is_given = isinstance(sources, list) and any(isinstance(s, dict) and (s.get("vector") or s.get("geometry")) for s in sources)
     relation, metric = str(spec.get("relation") or ""), str(spec.get("metric"))
-    if not relation and not (is_given and (metric == "distance" or (metric == "count" and case.is_limited))):
+    by_reference = spec.get("denominator") == "reference" and spec.get("of", "count") == "count"
+    is_figure = metric == "distance" or (metric == "count" and case.is_limited) or (metric == "ratio" and by_reference)
+    if not relation and not (is_given and is_figure) and not (metric == "ratio" and by_reference):
         return not_applicable("neither a relation nor a distance between things, nor things in a region")
-    if metric not in ("count", "ratio", "area", "distance") or spec.get("others"):
+    if metric not in ("count", "ratio", "area", "distance", "density"):
         return not_applicable("a metric that is not followed here")
-    if metric == "ratio" and spec.get("denominator") != "subject":
+    if metric in ("ratio", "density") and not by_reference and (metric == "density" or spec.get("denominator") != "subject"):
         return not_applicable("a ratio to something else")
     if spec.get("distance_between", "edges") != "edges":
         return not_applicable("centroids")
@@ -1462,6 +1465,9 @@ def relation_recomputes(case: Case) -> Finding:
             subject = inside_of(subject, case.region[0])
         named = str(spec.get("reference") or "")
         reference = place(case, source_of(case, named)) if named else subject
+        for more in spec.get("others") or ():
+            other_one = place(case, source_of(case, str(more)))
+            reference = Placed([*reference.shapes, *other_one.shapes], max(reference.pixel_m, other_one.pixel_m))
         one, other = on_plane(subject, reference)
     except (CannotPlaceError, LayerUnreadableError) as why:
         return not_applicable(f"the things cannot be placed: {why}")
@@ -1483,19 +1489,26 @@ def relation_recomputes(case: Case) -> Finding:
     if keep is None:
         return not_applicable(f"the relation {relation} is not followed here")
     unit = "1"
-    if metric in ("count", "ratio"):
+    if metric in ("count", "ratio", "density"):
         counts = [int(keep.sum())]
         if relation == "within":
             room = max(slack, 2e-3 * limit)
             counts += [int(m.sum()) for d in (limit - room, limit + room) if (m := kept(max(0.0, d))) is not None]
-        scale = 1.0 if metric == "count" else 1.0 / len(one)
-        unsure = max(1, round(0.01 * len(one))) if slack and relation not in ("within", "nearest") else 0
+        scale = 1.0 if metric == "count" else 1.0 / (len(other) if by_reference else len(one))
+        if metric == "density":
+            per = {"1/km2": 1e6, "1/ha": 1e4, "1/m2": 1.0}.get(case.observation.result.unit)
+            whole = float(sum(shapely.area(g) for g in other))
+            if per is None or whole <= 0:
+                return not_applicable("a density in another unit, or over no area")
+            scale, unit = per / whole, case.observation.result.unit
+        unsure = max(1, round(0.01 * len(one))) if slack and relation not in ("", "within", "nearest") else 0
         low, high = (min(counts) - unsure) * scale, (max(counts) + unsure) * scale
         if metric == "ratio":
             mine = to_si(case.value, case.observation.result.unit) or 0.0
             if spec.get("of") == "area":
                 return not_applicable("a ratio of areas")
-        good, truth = low - 1e-9 <= mine <= high + 1e-9, counts[0] * scale
+        room = 4e-3 * high if metric == "density" else 1e-9
+        good, truth = low - room <= mine <= high + room, counts[0] * scale
     elif metric == "area":
         chosen = [g for g, yes in zip(one, keep, strict=True) if yes]
         truth = float(shapely.area(shapely.union_all(chosen)))

@@ -53,6 +53,12 @@ def value(b: Bench, sources: dict[str, Any], **spec: Any) -> Any:
     return o.result.value
 
 
+def judged(b: Bench, o: Any) -> str:
+    """What the verifier says that works the figure out again."""
+    found = run_checks(Case(o, b.question, (), (), (), b.layers, None))[0]
+    return next(c.outcome for c in found if c.check == "consistency.relation_recomputes")
+
+
 def point(lon: float, lat: float) -> dict[str, Any]:
     return {"geometry": {"type": "Point", "coordinates": [lon, lat]}}
 
@@ -174,6 +180,12 @@ def test_length_area_and_density_on_the_ellipsoid() -> None:
     density = value(b, {"points": keep(b, points), "plots": held}, metric="density", reference="plots", relation="inside",
                     denominator="reference", unit="1/ha")  # fmt: skip
     assert density == pytest.approx(12 / (area / 1e4), rel=1e-6)
+    pair = {"points": keep(b, points), "plots": held}
+    o = call(b, pair, metric="density", reference="plots", relation="inside", denominator="reference", unit="1/ha")
+    assert judged(b, o) == "passed"
+    assert judged(b, o.model_copy(update={"result": o.result.model_copy(update={"value": density * 100})})) == "failed"
+    share = call(b, pair, metric="ratio", reference="plots", denominator="reference", of="count")
+    assert share.result.value == 6 and judged(b, share) == "passed"
 
 
 def test_between_takes_what_lies_in_the_hull_of_all_references() -> None:
@@ -181,7 +193,10 @@ def test_between_takes_what_lies_in_the_hull_of_all_references() -> None:
     left, right = keep(b, [shapely.box(10, 50, 10.1, 50.3)]), keep(b, [shapely.box(10.5, 50, 10.6, 50.3)])
     points = keep(b, [shapely.Point(x, 50.15) for x in (9.9, 10.05, 10.2, 10.3, 10.4, 10.55, 10.7)])
     sources = {"points": points, "left": left, "right": right}
-    assert call(b, sources, metric="count", reference="left", others=["right"], relation="between").result.value == 3
+    found = call(b, sources, metric="count", reference="left", others=["right"], relation="between")
+    assert found.result.value == 3 and judged(b, found) == "passed"
+    wrong = found.model_copy(update={"result": found.result.model_copy(update={"value": 4})})
+    assert judged(b, wrong) == "failed"
     o = call(b, sources, metric="count", reference="left", others=["right"], relation="inside")
     assert o.status.state == "failed" and "between" in o.status.reason
 
