@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -141,8 +140,3 @@ def difference(ours: dict[str, float], peer: dict[str, float]) -> str:
     """A word of warning where a peer's value is another one: its time then says nothing."""
     a, b = ours["value"], peer["value"]
     return "" if math.isnan(b) or b == 0.0 or math.isclose(a, b, rel_tol=1e-6) else f"; THE VALUES DIFFER: {a!r} and {b!r}"
-
-
-def peak_rss_mb() -> float:
-    """Peak resident memory of this process, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

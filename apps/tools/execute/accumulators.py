@@ -59,7 +59,8 @@ def cell_moments(values: NDArray[Any], order: int) -> CellFigures | None:
     m2 = m3 = m4 = 0.0
     if order > 1:
         d = wide - mean
-        square = d * d
+        # the deviations themselves are wanted again for the third moment alone
+        square = np.multiply(d, d, out=d if order == 2 else None)
         m2 = _total(square)
         if order > 2:
             m4 = _total(square * square)
