@@ -69,7 +69,7 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
     areas = [k for k in named if is_areas(k)]
 
     which = t.find(rf"\b(?:(?:in|for|inside|of) )?(?:which|what)(?: one)?(?: of)? *({SIGN})")
-    if which and is_areas(signs[which[1]]) and is_of_image and not is_distance:
+    if which and len(areas) == 1 and is_areas(signs[which[1]]) and is_of_image and not is_distance:
         t.mark(*which.span())
         return Roles("which", (signs[which[1]],))
     if len(areas) > 1 and is_of_image and not is_distance and t.has(rf"{_COMPARING}|\bdiffer(?:ence|s)?\b|\bcompare\b"):
@@ -93,6 +93,8 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
     relation = _relation(t, things, is_distance=is_distance)
     if nearest is not None:
         return _nearest(t, things, nearest)
+    if relation is not None and relation.kind == "inside" and len(named) == 1:
+        relation = None  # "the fields in fields.geojson", said twice
     if relation is not None:
         before = things[max(at for at in things if at < relation.at)]
         after = [at for at in sorted(things) if at >= relation.end]

@@ -20,6 +20,7 @@ from apps.agent.dates import DateSpan, dates_in
 from apps.agent.planner.form import CAN_DO, Form, plan_from_form
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.measures import measured_fields, read_roles
+from apps.agent.planner.places import plan_place
 from apps.agent.planner.spatial import put_signs
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
@@ -85,6 +86,9 @@ class OfflinePlanner:
     def plan(self, question: Question) -> Plan:
         if question.form:
             return plan_from_form(question)
+        place = plan_place(question, self.name)
+        if place is not None:
+            return place
         reading = read_question(question)
         if reading.form is None:
             return Plan(
@@ -247,7 +251,7 @@ def read_question(question: Question) -> Reading:
     t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
     if roles.zones:
         fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m}
-        t.take_all(r"\b(?:the )?(?:one|ones|each|both|together|all|either)\b")
+        t.take_all(r"\b(?:the )?(?:ones?|both|either)\b" if roles.kind == "compare" else r"\b(?:the ones?|taken together|together)\b")
     left = t.left_over()
     if left:
         return Reading(

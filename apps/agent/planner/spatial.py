@@ -302,7 +302,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("between", rf"{_VERB}between\b"),
     (
         "inside",
-        rf"{_VERB}(?:completely |fully |entirely |wholly )?(?:inside|within|contained (?:in|by)|in|on|covered by)(?: of)?\b",
+        rf"{_VERB}(?:completely |fully |entirely |wholly )?(?:inside|within|contained (?:in|by)|in|on)(?: of)?\b",
     ),
 )
 _SMALL = re.compile(r"\b(?:the|any|all|of|nearest|closest|this|that|these|those|some)\b")

@@ -151,6 +151,11 @@ def test_which_polygon_and_which_of_two() -> None:
     less = plan("What is the difference in NDVI between Larimer and field A?")
     assert less.answer is not None and less.answer.kind == "difference"
     assert plan("Which district has the highest NDVI?", "fields").steps  # the one file of polygons
+    three = plan("Which of Larimer, North field and field A has the highest NDVI?")
+    assert three.answer is not None and three.answer.kind == "compare" and len(three.steps) == 3
+    assert spec("How many fields are there in fields.geojson?") == {"metric": "count", "subject": "fields.geojson", "unit": "1"}
+    share = nodes(plan("What percentage of fields.geojson is covered by water?"))
+    assert share["raster.summarize.zonal"] == {"statistic": "share"}
     unsure = plan("Which district has the highest NDVI?")
     assert not unsure.steps and "Of which file" in unsure.reason and "buildings.gpkg" in unsure.reason
 
@@ -180,6 +185,11 @@ def test_files_and_places_need_no_image() -> None:
         ("How many points in fields.geojson are there?", "NO_ANSWER", "points"),
         ("How much water is north of roads.kml?", "NO_ANSWER", "surface"),
         ("What is the mean NDVI of other.geojson?", "NO_ANSWER", "other"),
+        ("What is the mean NDVI of each field in fields.geojson?", "NO_ANSWER", "each"),
+        ("What is the mean NDVI outside fields.geojson?", "NO_ANSWER", "outside"),
+        ("How many sites are not within 100 m of the roads?", "NO_ANSWER", "not"),
+        ("How many sites are more than 100 m from the roads?", "NO_ANSWER", ""),
+        ("What is the mean NDVI in Larimer and field A?", "NO_ANSWER", "One area at a time"),
         ("How many sites are within 100 m of the forest?", "NO_ANSWER", "forest"),
         ("What is the area of roads.kml in km?", "NO_ANSWER", "not given in km"),
     ],
