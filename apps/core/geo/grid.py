@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -60,6 +61,10 @@ class Grid(BaseModel):
         # pydantic's own would compare the cached arrays too
         return isinstance(other, Grid) and (self.crs, self.transform, self.width, self.height) == (
             other.crs, other.transform, other.width, other.height)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Grid:
+        """A checked copy; figures that were derived of the old grid (pixel areas, GSD) are not taken along."""
+        return Grid(**{name: getattr(self, name) for name in type(self).model_fields} | dict(update or {}))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -98,3 +98,11 @@ def test_distance_of_points_is_the_geodesic(one: tuple[float, float], other: tup
 
 def test_distance_of_touching_shapes_is_zero() -> None:
     assert geodesic_distance_m(box(0, 0, 1, 1), box(1, 0, 2, 1)) == pytest.approx(0, abs=1e-6)
+
+
+def test_a_changed_copy_of_a_grid_has_figures_of_its_own() -> None:
+    grid = Grid(crs="EPSG:32630", transform=(10.0, 0.0, 6e5, 0.0, -10.0, 5.6e6), width=40, height=30)
+    assert (grid.gsd_m, grid.grid_pixel_area_m2) == (10.0, 100.0)
+    coarse = grid.model_copy(update={"transform": (20.0, 0.0, 6e5, 0.0, -20.0, 5.6e6)})
+    assert (coarse.gsd_m, coarse.grid_pixel_area_m2) == (20.0, 400.0)
+    assert coarse.bounds == (6e5, 5.6e6 - 600, 6e5 + 800, 5.6e6) and grid.model_copy() == grid
