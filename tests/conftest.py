@@ -158,10 +158,12 @@ def live_stack_session(django_db_setup: None, django_db_blocker: Any) -> "Iterat
 
 
 @pytest.fixture
-def live_stack(transactional_db: None, live_stack_session: "LiveStack") -> "LiveStack":
+def live_stack(transactional_db: None, live_stack_session: "LiveStack") -> "Iterator[LiveStack]":
     """The whole product in its own processes, on a flushed database that this test writes to as well."""
     live_stack_session.settle()
-    return live_stack_session
+    yield live_stack_session
+    # the flush that follows locks every table: what web and worker are still at would stand in its way
+    live_stack_session.rest()
 
 
 CHROMIUM_FLAGS = (

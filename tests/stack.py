@@ -113,6 +113,20 @@ class LiveStack:
                 client.delete(key)
         client.close()
 
+    def rest(self, seconds: float = 10.0) -> None:
+        """Waits until nobody else is inside a transaction of the test database, for so long at most."""
+        end = time.monotonic() + seconds
+        busy = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND xact_start IS NOT NULL AND backend_type = 'client backend'"
+        )
+        while time.monotonic() < end:
+            with connection.cursor() as cursor:
+                cursor.execute(busy)
+                if cursor.fetchone() == (0,):
+                    return
+            time.sleep(0.05)
+
     def stop(self) -> None:
         """Stops both."""
         for process in (self._web, self.worker):

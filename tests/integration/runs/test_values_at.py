@@ -42,7 +42,7 @@ def test_bands_index_and_mask_at_a_pixel(run: Run, client: Client) -> None:
     valid = ~(bands == 0).all(axis=0)
     row, col = (int(v) for v in np.argwhere(valid)[1234])
     lon, lat = place(row, col)
-    found = client.get(f"/runs/{run.pk}/values/", {"x": lon, "y": lat}).json()
+    found = client.get(f"/runs/{run.pk}/values/", {"x": str(lon), "y": str(lat)}).json()
     (scene,) = found["scenes"]
     assert scene["pixel"] == [col, row]
     values = {v["name"]: v["value"] for v in scene["values"]}
@@ -60,14 +60,15 @@ def test_fill_is_not_valid_and_outside_is_nothing(run: Run, client: Client) -> N
         fill = (dataset.read() == 0).all(axis=0)
     row, col = (int(v) for v in np.argwhere(fill)[0])
     lon, lat = place(row, col)
-    found = client.get(f"/runs/{run.pk}/values/", {"x": lon, "y": lat}).json()
+    found = client.get(f"/runs/{run.pk}/values/", {"x": str(lon), "y": str(lat)}).json()
     assert {v["value"] for v in found["scenes"][0]["values"]} == {None}
     assert {layer["value"] for layer in found["layers"]} == {None}
     assert client.get(f"/runs/{run.pk}/values/", {"x": 10, "y": 10}).json() == {"scenes": [], "layers": [], "n_scenes": 1}
 
 
 def test_what_is_no_position_is_refused_and_strangers_see_nothing(run: Run, client: Client, stranger: Any) -> None:
-    for given in ({}, {"x": "a", "y": 1}, {"x": "nan", "y": 1}):
+    refused: list[dict[str, str]] = [{}, {"x": "a", "y": "1"}, {"x": "nan", "y": "1"}]
+    for given in refused:
         assert client.get(f"/runs/{run.pk}/values/", given).status_code == 400
     other = Client()
     other.force_login(stranger)
