@@ -196,6 +196,9 @@ def standing_in(
         common = np.bincount(pairs[0], weights=area, minlength=len(one))
         near = np.bincount(pairs[0], minlength=len(one)) > 0
         wide = common > 2e-8 * shapely.length(mine)
+        thin = (shapely.area(mine[pairs[0]]) == 0) | (shapely.area(theirs[pairs[1]]) == 0)
+        through = thin & shapely.intersects(mine[pairs[0]], theirs[pairs[1]]) & ~shapely.touches(mine[pairs[0]], theirs[pairs[1]])
+        wide |= np.bincount(pairs[0][through], minlength=len(one)) > 0
         return np.asarray(wide if relation == "overlaps" else near & ~wide)
     elif relation == "between":
         hull = shapely.convex_hull(shapely.union_all(other))

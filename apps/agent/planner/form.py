@@ -387,6 +387,13 @@ class _Builder:
             raise _RefusalError("Within which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
         if f.what == "share" and not f.relation:
             raise _RefusalError("A share of which lie where? Name the relation.", "NO_ANSWER", {"form": ["relation"]})
+        if f.what in ("length", "area") and f.relation in ("inside", "overlaps", "between"):
+            raise _RefusalError(
+                f"Things are chosen whole, by where they lie: their {f.what} would not be cut at the outline. Ask how many lie "
+                "there.",
+                "NO_ANSWER",
+                {"form": ["relation"]},
+            )
         subject = self.things.get(f.target)
         is_area = f.what == "area" or (f.what in ("exists", "ratio") and f.of == "area")
         if is_area:

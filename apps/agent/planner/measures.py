@@ -102,7 +102,9 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
         if not is_surface(before) and not (_is_of_image(t) and relation.kind in ("inside", "within")):
             others: tuple[str, ...] = ()
             if relation.kind == "between" and len(after) > 1:
-                others = tuple(things[at] for at in after[1:] if things[at] != reference)
+                others = tuple(dict.fromkeys(things[at] for at in after[1:] if things[at] != reference))
+            if extra := [k for k in named if k not in (before, reference, *others)]:
+                return Roles(refusal=f"One relation between two things at a time; {len(extra) + 2} things are named.")
             t.mark(relation.at, relation.end)
             _take_signs(t)
             return Roles("measure", subject=before, reference=reference, others=others, relation=relation.kind,
@@ -202,11 +204,11 @@ def _take_signs(t: Text) -> None:
 
 
 def measured_fields(
-    t: Text, roles: Roles, unit: str, limit: tuple[float, str, bool] | None, noun: str = ""
+    t: Text, roles: Roles, unit: str, limit: tuple[float, str, bool] | None, noun: str = "", *, is_one: bool = False
 ) -> dict[str, Any] | str:
     """The form's fields of a ``measure`` or ``distance``: the metric that the words ask for. A text says why there is none.
     ``limit``: (number, above or below, whether the number itself counts) that decides yes or no; ``noun``: what the subject's
-    file holds."""
+    file holds; ``is_one``: a single thing, of which a relation holds or does not."""
     out: dict[str, Any] = {"target": roles.subject, "reference": roles.reference, "others": roles.others, "unit": unit}
     if roles.relation:
         out |= {"relation": roles.relation, "relation_m": roles.distance_m, "nearest_k": roles.nearest_k}
@@ -244,7 +246,9 @@ def measured_fields(
         of = "area" if dimension(unit) == "area" or t.said(r"\bareas?\b") else "count"
         return out | {"what": "ratio", "of": of, "unit": ""}
     if re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text):
-        t.take_all(r"\b(?:any|at all|some|single|one)\b")
+        is_any = bool(t.take_all(r"\b(?:any|at all|some|single|one)\b")) or t.said(r"\bthere\b") or limit is not None
+        if not is_any and not is_one and roles.relation:
+            return "Any of them, or all? Ask how many do, or whether any does."
         if limit:
             out |= {"limit": limit[0], "limit_op": (">" if limit[1] == "above" else "<") + ("=" if limit[2] else "")}
         return out | {"what": "exists", "of": "area" if dimension(unit) == "area" else "count"}

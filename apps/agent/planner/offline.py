@@ -225,7 +225,8 @@ def read_question(question: Question) -> Reading:
             return Reading(None, "Two limits are named; ask with one at a time.", guess=guess)
         bound = (thresholds[0].value, thresholds[0].side, thresholds[0].is_closed) if thresholds else None
         subject = next((v for v in question.vectors if roles.subject.split(":")[1:2] == [v.vector_id]), None)
-        read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "")
+        is_one = subject is not None and (subject.n == 1 or roles.subject.count(":") > 1)
+        read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "", is_one=is_one)
         if isinstance(read, str):
             return Reading(None, read, guess=guess)
         if bound and read["what"] != "exists":
@@ -251,7 +252,8 @@ def read_question(question: Question) -> Reading:
     t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
     if roles.zones:
         fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m}
-        t.take_all(r"\b(?:the )?(?:ones?|both|either)\b" if roles.kind == "compare" else r"\b(?:the ones?|taken together|together)\b")
+        loose = r"(?:the )?(?:ones?|both|either)" if roles.kind == "compare" else r"(?:the ones?|taken together|together)"
+        t.take_all(rf"\b{loose}\b")
     left = t.left_over()
     if left:
         return Reading(

@@ -157,7 +157,10 @@ def _files(out: Found, vectors: Iterable[VectorInfo], question: Question) -> Non
         # "the points in fields.geojson" where it holds polygons is something else
         own = v.noun.removesuffix("s")
         generic = "|".join(w for w in _GENERIC.split("|") if w not in ("polygon", "point", "line") or w == own)
-        noun = "|".join(filter(None, [rf"(?:{generic})(?:e?s)?", _noun_of(v)]))
+        # and "the roads in fields.geojson" are those of roads.kml where it is at hand
+        others = "|".join(p for o in vectors if o is not v and (p := _noun_of(o)))
+        unlike = rf"(?!(?:{others})\b)" if others else ""
+        noun = "|".join(filter(None, [rf"{unlike}(?:{generic})(?:e?s)?", _noun_of(v)]))
         for called in (name, stem if len(stem) >= 4 and (re.search(r"[\d_\-]", stem)) else ""):
             if not called:
                 continue
@@ -173,7 +176,7 @@ def _files(out: Found, vectors: Iterable[VectorInfo], question: Question) -> Non
                 return
             of = (
                 rf"(?:(?:the |all |all the |all of the |any |any of the |these |of the )?(?:{noun}) "
-                r"(?:(?:in|of|from|on|inside|within|given (?:in|by)) )?)?"
+                r"(?:(?:in|of|from|on|given (?:in|by)) )?)?"
             )
             _replace(out, rf"(?<!\w){of}{file}", key)
             _objects_of(out, v, key, question)

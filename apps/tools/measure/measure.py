@@ -597,12 +597,22 @@ def _apply_relation(subject: Measured, references: Sequence[Measured], arguments
 
 
 _RULES = {
-    "inside": "the centroid lies in a reference shape", "overlaps": "they share area", "touches": "they share outline, not area",
+    "inside": "the centroid lies in a reference shape",
+    "overlaps": "they share area; a line or point crosses or lies in the other", "touches": "they meet and do not overlap",
     "within": "the edge distance is at most distance_m", "north_of": "the centroid lies north of the reference's centroid",
     "south_of": "the centroid lies south of the reference's centroid", "east_of": "the centroid lies east of the reference's",
     "west_of": "the centroid lies west of the reference's centroid",
     "between": "the centroid lies in the hull of all references and in none of them",
     "nearest": "the nearest_k instances by edge distance"}
+
+
+def _overlaps(g: BaseGeometry, union: BaseGeometry, slack: float) -> bool:
+    """Whether they share area; where one of them has none (a line, a point), whether it crosses or lies in the other."""
+    if not union.intersects(g):
+        return False
+    if g.area > 0 and union.area > 0:
+        return bool(union.intersection(g).area > slack * g.length)
+    return not union.touches(g)
 
 
 def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], distance_m: float, nearest_k: int,
@@ -612,9 +622,9 @@ def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeo
     if relation == "inside":
         return [bool(union.covers(g.centroid)) for g in one]
     if relation == "overlaps":
-        return [bool(union.intersects(g) and union.intersection(g).area > slack * g.length) for g in one]
+        return [_overlaps(g, union, slack) for g in one]
     if relation == "touches":
-        return [bool(union.distance(g) <= slack and union.intersection(g).area <= slack * g.length) for g in one]
+        return [bool(union.distance(g) <= slack and not _overlaps(g, union, slack)) for g in one]
     if relation == "within":
         return [bool(union.distance(g) <= distance_m) for g in one]
     if relation == "between":

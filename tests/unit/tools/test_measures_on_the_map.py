@@ -201,6 +201,22 @@ def test_between_takes_what_lies_in_the_hull_of_all_references() -> None:
     assert o.status.state == "failed" and "between" in o.status.reason
 
 
+def test_lines_cross_lie_in_and_touch() -> None:
+    b = bench()
+    square = keep(b, [shapely.box(10, 50, 10.1, 50.1)])
+    lines = [
+        [(9.9, 50.05), (10.2, 50.05)],  # through
+        [(10.02, 50.05), (10.05, 50.05)],  # within
+        [(9.9, 50.0), (10.0, 50.0)],  # to a corner
+        [(9.9, 50.2), (10.2, 50.2)],  # beside
+    ]
+    pair = {"lines": keep(b, [shapely.LineString(at) for at in lines]), "square": square}
+    assert value(b, pair, metric="count", reference="square", relation="overlaps") == 2
+    assert value(b, pair, metric="count", reference="square", relation="touches") == 1
+    points = {"points": keep(b, [shapely.Point(10.05, 50.05), shapely.Point(11, 50)]), "square": square}
+    assert value(b, points, metric="count", reference="square", relation="overlaps") == 1
+
+
 def test_files_in_different_crs_meet_on_the_globe() -> None:
     b = bench()
     t = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True)
