@@ -586,7 +586,9 @@ def _intent(
 def _of_zones(
     t: Text, quantity: str, targets: list[str], thresholds: list[_Threshold], unit: str
 ) -> dict[str, Any] | None:
-    """Which polygon of a file has the most or least of something."""
+    """Which polygon of a file has the most or least of something; None where two words could pick it."""
+    if len(re.findall(rf"\b(?:{_MOST}|{_LEAST}|min|max)\b", t.rest)) > 1:
+        return None
     statistic = _statistic(t) if quantity or not targets else ""
     share = t.take(r"\b(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b|%") is not None or unit == "%"
     of = _of(t, quantity, targets, thresholds, unit, share, statistic)

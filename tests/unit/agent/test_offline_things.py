@@ -190,6 +190,7 @@ def test_files_and_places_need_no_image() -> None:
         ("How many sites are within 100 m of the water and the roads?", "NO_ANSWER", "One relation"),
         ("How many vehicles are within 50 m of the water in fields.geojson?", "NO_ANSWER", "One relation"),
         ("What is the total length of roads inside fields.geojson?", "NO_ANSWER", "chosen whole"),
+        ("Which field has the lowest maximum NDVI?", "NO_ANSWER", ""),
         ("Are the fields inside the water?", "NO_ANSWER", "Any of them, or all"),
         ("Does the road cross the water?", "NO_ANSWER", "Any of them, or all"),
         ("How many sites are not within 100 m of the roads?", "NO_ANSWER", "not"),
