@@ -210,7 +210,7 @@ def test_a_chart_of_the_modis_series(shared_data: Path, tmp_path: Path) -> None:
     b, folder = bench(tmp_path, *scenes)
     nodes = [n for k in range(len(files)) for n in ((f"a{k}", "asset.scene", (), {"scene": f"s{k}"}),
                                                     (f"b{k}", "raster.product.band", [f"a{k}"], {"role": "ndvi"}))]
-    series = ("v", "raster.summarize.series", [f"b{k}" for k in range(len(files))], {})
+    series: tuple[Any, ...] = ("v", "raster.summarize.series", [f"b{k}" for k in range(len(files))], {})
     o = b.execute([*nodes, series, ("c", "image.chart", ["v"], {"title": "NDVI of Sinop"})])
     assert o.status.state == "ok", o.status.reason
     plain = b.execute([*nodes, series])
