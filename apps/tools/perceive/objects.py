@@ -168,6 +168,10 @@ def serve(target: str, words: Sequence[str], scene: SceneInfo, method: ObjectsMe
             out.note = (f"A {cls.name} of {size:g} m is {size / gsd:.1f} px long at {gsd:g} m a pixel; "
                         f"it takes at least {LEAST_OBJECT_PX:g} px to tell one. A sharper picture would do.")
             continue
+        if gsd is not None and cls.work_gsd_m is None and cls.gsd_m is not None and gsd > cls.gsd_m[1] * 1.05:
+            out.note = (f"{card.name} was made for pictures of {cls.gsd_m[0]:g} to {cls.gsd_m[1]:g} m a pixel; this one has "
+                        f"{gsd:g} m. A sharper picture would do.")
+            continue
         if gsd is None and method.scale is None and cls.experimental and cls.work_gsd_m is not None and size is not None:
             out.code = "NEEDS_GSD"
             least = cls.size_m[0] if cls.size_m else 0.0
@@ -223,11 +227,12 @@ def _groups(served: Sequence[Served], scene: SceneInfo, method: ObjectsMethod) -
 
 
 def zoom_for(cls: ClassCard, gsd_m: float | None, method: ObjectsMethod) -> float | None:
-    """Network pixels a source pixel: as asked, else by GSD; 1 for a model that names no GSD; None where the GSD is unknown."""
+    """Network pixels a source pixel: as asked, else by GSD; for a model that names a range alone to its finer end where the
+    picture is finer; 1 for a model that names no GSD; None where the GSD is unknown."""
     if method.scale is not None:
         return method.scale
     if cls.work_gsd_m is None:
-        return 1.0
+        return max(1 / 16, gsd_m / cls.gsd_m[0]) if cls.gsd_m is not None and gsd_m is not None and gsd_m < cls.gsd_m[0] else 1.0
     if gsd_m is None:
         return None
     return float(np.clip(gsd_m / cls.work_gsd_m, 1 / 16, 8))

@@ -192,7 +192,8 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
     folder.mkdir(parents=True, exist_ok=True)
     file = f"weights{path.suffix.lower() if kind != 'torchscript' else '.torchscript'}"
     card = ModelCard(name=slug, title=path.name[:200], task=found.get("task", task), format=kind, file=file, sha256=digest,
-                     bytes=size, classes=tuple(ClassCard(name=n[:80], experimental=True) for n in names), gsd_m=gsd_m,
+                     bytes=size, gsd_m=gsd_m,
+                     classes=tuple(ClassCard(name=n[:80], experimental=True, gsd_m=gsd_m) for n in names),
                      tile_px=int(found.get("imgsz", {"change": 256, "prompt": 1024}.get(task, 640))), architecture=architecture,
                      licence=licence or "not stated", url=url,
                      source="added", trusted=kind != "ultralytics" or allow_pickle,

@@ -249,7 +249,21 @@ def test_slanting_neighbours_are_no_doubles() -> None:
     assert not suppress(Boxes(frames, both.score, both.cls, both.tile), iou=0.5, within_tile=True).all()
 
 
-def test_an_added_model_that_knows_another_class_or_scale_is_not_asked(tmp_path: Path) -> None:
+def test_an_added_model_is_asked_at_the_scale_that_it_was_made_for(tmp_path: Path) -> None:
+    from apps.tools.zoo.registry import model_add
+
+    file, _ = random_model(tmp_path, "segment")
+    model_add(file, name="shapes", allow_pickle=True, gsd_m=(0.4, 0.6))
+    picture = noise_picture().transpose(2, 0, 1)
+    for pixel, zoom in ((0.5, 1.0), (0.2, 0.5)):
+        o = ask(Bench(scene(picture, ["red", "green", "blue"], pixel=pixel)), "thing", score_threshold=0.3)
+        assert o.status.state == "ok", o.status.reason
+        assert o.evidence.intermediate["passes"][0]["zoom"] == pytest.approx(zoom)  # type: ignore[index]
+    coarse = ask(Bench(scene(picture, ["red", "green", "blue"], pixel=2.0)), "thing")
+    assert coarse.status.state == "failed" and "0.4 to 0.6 m a pixel" in coarse.status.reason and not coarse.result.layers
+
+
+def test_an_added_model_that_knows_another_class_is_not_asked(tmp_path: Path) -> None:
     from apps.tools.zoo.registry import model_add
 
     file, _ = random_model(tmp_path, "obb")
