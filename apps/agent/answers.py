@@ -420,8 +420,16 @@ def _boolean(recipe: AnswerRecipe, o: Observation) -> _Finding:
 
 def _text(o: Observation) -> _Finding:
     if o.result.value is None:
-        raise _NoAnswerError(f"The observation of step {o.step} says nothing.")
-    return _Finding(str(o.result.value), str(o.result.value))
+        raise _NoAnswerError(f"The observation of step {o.step} says nothing. {o.status.reason}".strip())
+    value = str(o.result.value)
+    top = next((i for i in o.result.items if i.get("class") == value), {}) if o.result.kind == "class" else {}
+    told = []
+    if isinstance(p := top.get("p"), int | float):
+        told.append(f"probability {p:.0%}".replace("%", " %"))
+    n = o.evidence.intermediate.get("windows")
+    if isinstance(k := top.get("windows"), int) and isinstance(n, int):
+        told.append(f"the likeliest in {k} of {n} windows")
+    return _Finding(f"{value} ({', '.join(told)})" if told else value, value)
 
 
 # --- multiple choice --------------------------------------------------------------------------------------
