@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from apps.core.errors import UserError
 from apps.evaluation.folds import FoldedModels, PriorCount, question_key
-from apps.evaluation.importers.trajectories import Trajectories, prior_configuration, protocol_tool
+from apps.evaluation.importers.trajectories import Trajectories, prior_cell, protocol_tool
 from apps.evaluation.labels import PATHS, SCHEMES, Scheme, truth
 from apps.verification.records.answers import answer_signs
 from apps.verification.records.faults import faults_in
@@ -140,7 +140,7 @@ def _suffices(strict: Sample) -> bool:
 
 def prior_counts(data: Trajectories, folds: Mapping[str, int]) -> tuple[PriorCount, ...]:
     """Outcomes of values by configuration and agreement class, for the prior: silent failures among the wrong, paths left out.
-    Of each task the share that was right and the root of its outcomes: its repeats are not independent."""
+    Of each task the share that was right and for how many trials it counts."""
     counts: dict[tuple[Any, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for run in data.runs:
         if run.has_infra_error or run.has_gold_conflict:
@@ -156,15 +156,19 @@ def prior_counts(data: Trajectories, folds: Mapping[str, int]) -> tuple[PriorCou
             for scheme in SCHEMES:
                 is_wrong = truth(label, scheme, allow_silent=True)
                 if is_wrong is not None:
-                    coarse, fine = prior_configuration(call, signs)
-                    counts[scheme, folds[run.task_id], task_type, protocol_tool(call), coarse, fine][run.task_id][is_wrong] += 1
+                    kind, coarse, fine = prior_cell(call, signs, task_type, scheme)
+                    counts[scheme, folds[run.task_id], kind, protocol_tool(call), coarse, fine][run.task_id][is_wrong] += 1
     return tuple(
         PriorCount(
             scheme=k[0], fold=k[1], task_type=k[2], tool=k[3], coarse=k[4], fine=k[5],
-            tasks=tuple((round(right / (right + wrong), 6), round((right + wrong) ** 0.5)) for right, wrong in of_task.values()),
+            tasks=tuple((round(r / (r + w), 6), _trials(k[0], r + w)) for r, w in of_task.values()),
         )
         for k, of_task in sorted(counts.items())
     )  # fmt: skip
+
+
+def _trials(scheme: str, outcomes: int) -> int:
+    return outcomes if scheme == "strict" else round(outcomes**0.5)
 
 
 def _matrix(signs: Sequence[Mapping[str, float]]) -> tuple[list[str], Matrix]:

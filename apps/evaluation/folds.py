@@ -15,8 +15,6 @@ from apps.core.digests import digest_bytes
 from apps.prior.domain import Outcome, Table, build
 from apps.verification.records.forest import RecordModel, load_record_model
 
-# Records pool the task types: see ``prior_without``.
-ANY_TYPE = "any"
 WEIGHTS = Path(__file__).resolve().parent / "weights"
 
 
@@ -58,9 +56,8 @@ class FoldedModels(BaseModel):
         return self.fold_of.get(question_key(question))
 
     def prior_without(self, fold: int | None, scheme: Literal["strict", "broad"]) -> Table:
-        """The hierarchical Beta prior of the outcomes outside a fold; all of them for None. The n outcomes of one task
-        count for √n trials of a cell: repeats of a task are not independent. Task types are pooled: a cell of one type holds
-        too few tasks to speak for a task that was never seen."""
+        """The hierarchical Beta prior of the outcomes outside a fold; all of them for None. Under broad labels the n
+        outcomes of one task count for √n trials of a cell: repeats of a task are not independent."""
         outcomes = []
         for c in self.prior:
             if c.scheme != scheme or c.fold == fold:
@@ -68,7 +65,7 @@ class FoldedModels(BaseModel):
             for share, trials in c.tasks:
                 for is_success, weight in ((True, share), (False, 1 - share)):
                     if weight > 0:
-                        one = Outcome(ANY_TYPE, c.tool, c.coarse, c.fine, is_success, weight=weight, source="offline")
+                        one = Outcome(c.task_type, c.tool, c.coarse, c.fine, is_success, weight=weight, source="offline")
                         outcomes += [one] * trials
         return build(outcomes, f"{self.version} without {fold}")
 

@@ -21,7 +21,7 @@ from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Question
 from apps.core.ports import Judge
 from apps.evaluation.ceilings import detection_ceiling, evidence_of, kind_of_wrong, perfect_forecaster
-from apps.evaluation.folds import ANY_TYPE, FoldedModels, load_folds
+from apps.evaluation.folds import FoldedModels, load_folds
 from apps.evaluation.importers.trajectories import (
     NAMED,
     Cases,
@@ -29,7 +29,7 @@ from apps.evaluation.importers.trajectories import (
     RecordedRun,
     Trajectories,
     observations_of,
-    prior_configuration,
+    prior_cell,
     protocol_tool,
 )
 from apps.evaluation.labels import PATHS, SCHEMES, SILENT, Scheme, truth
@@ -184,7 +184,7 @@ def _judged(run: RecordedRun, call: Call, observation: Observation, decision: De
         task=run.task_id, tool=call.tool, task_type=task_type, label=label, decision=decision.decision, stage=decision.stage,
         p_wrong=p, flag_at=model.calls.flag_at, before=before, faults=faults, is_failed=call.is_failed,
         is_filtered=is_filtered, elapsed_s=decision.elapsed_s,
-        prior=priors.of(run.question, call, signs) if label is not None else {},
+        prior=priors.of(run.question, task_type, call, signs) if label is not None else {},
         p_strict=max(p_strict, 1 - P_CORRECT_OF_FAULT) if faults else p_strict, strict_at=strict.flag_at,
         same=hash((run.task_id, call.key, call.text)), evidence=hash(evidence_of(call, signs)),
         kind_of_wrong=kind_of_wrong(call, signs),
@@ -236,17 +236,17 @@ class _Priors:
         self.folds = folds
         self._tables: dict[tuple[int | None, Scheme], Any] = {}
 
-    def of(self, question: str, call: Call, signs: dict[str, float]) -> dict[Scheme, float]:
+    def of(self, question: str, task_type: str, call: Call, signs: dict[str, float]) -> dict[Scheme, float]:
         if self.folds is None or not self.folds.prior:
             return {}
         fold = self.folds.fold(question)
-        coarse, fine = prior_configuration(call, signs)
         out: dict[Scheme, float] = {}
         for scheme in SCHEMES:
             key = (fold, scheme)
             if key not in self._tables:
                 self._tables[key] = self.folds.prior_without(fold, scheme)
-            cell = self._tables[key].posterior("fine", ANY_TYPE, protocol_tool(call), coarse, fine)
+            kind, coarse, fine = prior_cell(call, signs, task_type, scheme)
+            cell = self._tables[key].posterior("fine", kind, protocol_tool(call), coarse, fine)
             out[scheme] = cell.mean
         return out
 

@@ -36,6 +36,8 @@ from apps.verification.records.wording import (
 # The protocol demands a start time; a record without one gets this, and its log says so.
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_OUTPUT = 60_000
+# The prior's task type where types are pooled.
+ANY_TYPE = "any"
 # Broken lines that are named; the rest is counted.
 NAMED = 20
 T = TypeVar("T")
@@ -330,9 +332,14 @@ def agreement_class(signs: Mapping[str, float]) -> str:
     return f"{what}/{'doubt' if is_doubtful else 'clean'}"
 
 
-def prior_configuration(call: Call, signs: Mapping[str, float]) -> tuple[str, str]:
-    """(coarse, fine) under which the prior of records counts a call: its kind, then its agreement class."""
-    return call.kind, f"{call.kind}/{agreement_class(signs)}"
+def prior_cell(call: Call, signs: Mapping[str, float], task_type: str, scheme: str) -> tuple[str, str, str]:
+    """(task type, coarse, fine) under which the prior of records counts a call. Whether it is wrong about itself (strict) goes
+    with the tool on the task type; whether it is what the question needs (broad) with how its arguments agree, types pooled: a
+    cell of one type holds too few tasks to speak for a task that was never seen."""
+    if scheme == "strict":
+        set_up = configuration_of(call)
+        return task_type, set_up.coarse, set_up.fine
+    return ANY_TYPE, call.kind, f"{call.kind}/{agreement_class(signs)}"
 
 
 def _inputs(call: Call) -> list[str]:
