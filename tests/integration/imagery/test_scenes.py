@@ -274,6 +274,28 @@ def test_layers_have_tiles_and_a_legend(client: Client, fish: Scene, project: Pr
     assert pixels(client.get(f"/tiles/layers/{raster.artifact}/{TILE}.png"))[..., 3].any()
 
 
+def test_a_picture_is_a_layer_on_the_map_and_a_file(client: Client, fish: Scene, project: Project) -> None:
+    store = ArtifactLayerStore(ProjectBlobs(project.pk))
+    rgba = np.zeros((*fish.scene_info.grid.shape, 4), dtype=np.uint8)
+    rgba[:] = (200, 30, 40, 255)
+    ref = store.put_image(rgba, fish.scene_info.grid, form="geotiff", label="annotated")
+    shown = pixels(client.get(f"/tiles/layers/{ref.artifact}/{TILE}.png"))
+    assert (shown[shown[..., 3] > 0] == (200, 30, 40, 255)).all() and (shown[..., 3] > 0).any()
+    png = store.put_image(rgba, fish.scene_info.grid, form="png", label="annotated")
+    answer = client.get(f"/artifacts/{png.artifact}")
+    assert answer["Content-Type"] == "image/png" and Image.open(io.BytesIO(b"".join(answer))).size == rgba.shape[1::-1]
+    assert client.get(f"/artifacts/{ref.artifact}")["Content-Type"].startswith("image/tiff")
+
+
+def test_the_catalogue_of_a_run_knows_the_scenes_of_its_project_alone(fish: Scene, stranger: User, project: Project) -> None:
+    from apps.runs.assembly import catalogue
+
+    (info,) = catalogue(project.pk)["project_scenes"]()
+    assert info.scene_id == str(fish.pk)
+    other = project_create(user=stranger, name="Elsewhere")
+    assert catalogue(other.pk)["project_scenes"]() == []
+
+
 def test_others_get_404_for_everything(fish: Scene, stranger: User, project: Project) -> None:
     store = ArtifactLayerStore(ProjectBlobs(project.pk))
     grid = fish.scene_info.grid
