@@ -14,6 +14,7 @@ from apps.verification.checks.case import (
     Finding,
     LayerUnreadableError,
     failed,
+    inconclusive,
     not_applicable,
     number_of,
     passed,
@@ -484,3 +485,30 @@ def stand_in_agrees(case: Case) -> Finding:
             at=at,
         )
     return passed("The method that stands in covers the same ground.", measured=overlap, at=at)
+
+
+@check(
+    "gsd_known_to_model",
+    catches=("wrong GSD", "model used outside its area"),
+    reads=("/evidence/source/weights", "/evidence/source/resolution_m"),
+)
+def gsd_known_to_model(case: Case) -> Finding:
+    """The pixels are of a size that the model was made for, whatever the tool says of its own fitness."""
+    weights = case.evidence("source", "weights")
+    listed = [w for w in weights if isinstance(w, dict)] if isinstance(weights, list) else []
+    spans = [(str(w.get("name")), w["gsd_m"]) for w in listed if isinstance(w.get("gsd_m"), list) and len(w["gsd_m"]) == 2]
+    gsd = case.evidence_number("source", "resolution_m")
+    if case.observation.tool != "perceive" or not spans:
+        return not_applicable("no model that says for which GSD it was made")
+    if gsd is None:
+        return inconclusive("The size of a pixel is not known; whether the model fits cannot be told.", at=(
+            "/evidence/source/resolution_m",))
+    for name, span in spans:
+        low, high = number_of(span[0]), number_of(span[1])
+        # a thousandth either way is rounding
+        if low is not None and high is not None and not low * 0.999 <= gsd <= high * 1.001:
+            return failed(
+                f"{name} was made for {low:g} to {high:g} m a pixel.", measured=gsd, expected=f"{low:g} to {high:g}", unit="m",
+                at=("/evidence/source/resolution_m", "/evidence/source/weights"),
+            )
+    return passed("The model was made for this GSD.", measured=gsd, unit="m", at=("/evidence/source/resolution_m",))

@@ -22,6 +22,7 @@ from tests.unit.verification import samples as s
 from tests.unit.verification.samples import Sample
 
 Make = Callable[[], Sample]
+_CROWNS = {"name": "crowns", "digest": "sha256:" + "a" * 64, "licence": "MIT"}
 
 
 def asked(sample: Sample, text: str) -> Sample:
@@ -422,6 +423,13 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         s.objects,
         lambda: s.objects().but({"/evidence/source/weights": [{"name": "unknown"}]}),
         "inconclusive",
+    ),
+    "plausibility.gsd_known_to_model": (
+        lambda: s.objects().but({"/evidence/source/weights": [{**_CROWNS, "gsd_m": [0.02, 0.3]}],
+                                 "/evidence/source/resolution_m": 0.1}),
+        lambda: s.objects().but({"/evidence/source/weights": [{**_CROWNS, "gsd_m": [8.0, 12.5]}],
+                                 "/evidence/source/resolution_m": 0.1}),
+        "failed",
     ),
     "provenance.model_within_its_scope": (
         s.objects,
