@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from apps.core.digests import digest_json, is_digest
 from apps.core.geo.scene import SceneInfo
@@ -288,91 +292,94 @@ def pixels_read_are_the_sources(case: Case) -> Finding:
     if case.reader is None:
         return not_applicable("the source's pixels are not at hand")
     n = wrong = 0
-    first: tuple[list[Any], float | None] | None = None
+    first: tuple[int, int, int, float | None, float | None] | None = None
     names = [name for name in told if name in case.scenes]
     for scene_id in names[:: max(1, len(names) // 12)]:
-        try:
-            pairs = _beside(case, case.scenes[scene_id], told[scene_id])
-        except CannotLookError:
-            continue
-        for mine, value in pairs:
-            n += 1
-            seen = number_of(mine[3])
-            same = (
-                mine[3] is None and value is None
-                if seen is None or value is None
-                else abs(seen - value) <= case.limits.witness_tolerance * max(abs(seen), abs(value), mine[4], 1e-9)
-            )
-            if not same:
-                wrong += 1
-                first = first or (mine, value)
-    at = ("/evidence/source/pixels_read",)
+        scene = case.scenes[scene_id]
+        info = {b.index: b for b in scene.bands}
+        parts = _told(scene, told[scene_id])
+        bands = tuple(sorted({band for band, _, _ in parts}))
+        is_large = scene.grid.width * scene.grid.height > case.limits.dense_look_px
+        for band, at, mine in parts:
+            if is_large:
+                step = max(1, len(at) // case.limits.witness_points)
+                at, mine = at[::step], mine[::step]
+            try:
+                truth = _source_at(case, scene, bands, band, at)
+            except CannotLookError:
+                continue
+            unlike = ~np.isclose(mine, truth, rtol=case.limits.witness_tolerance, atol=1e-14, equal_nan=True)
+            if info[band].offset:  # close to zero, sums of 32 bits differ by what the offset holds
+                unlike &= ~(np.abs(mine - truth) <= case.limits.witness_tolerance * abs(info[band].offset))
+            n += len(at)
+            wrong += int(unlike.sum())
+            if first is None and unlike.any():
+                k = int(np.argmax(unlike))
+                seen, there = (None if math.isnan(v) else float(v) for v in (mine[k], truth[k]))
+                first = band, int(at[k, 0]), int(at[k, 1]), seen, there
+    pointer = ("/evidence/source/pixels_read",)
     if n == 0:
         return not_applicable("none of the pixels can be read again")
     if first is not None:
-        (band, col, row, seen, _), value = first
+        band, col, row, seen, there = first
         return failed(
             f"{wrong} of {n} pixels came to the tool otherwise than the source has them; the first is band {band} at "
             f"column {col}, row {row}. It read another band, place, scale, mask or scene.",
             measured=seen,
-            expected=value,
-            at=at,
+            expected=there,
+            at=pointer,
         )
-    return passed(f"{n} pixels came to the tool as the source has them.", measured=n, unit="px", at=at)
+    return passed(f"{n} pixels came to the tool as the source has them.", measured=n, unit="px", at=pointer)
 
 
-def _beside(case: Case, scene: SceneInfo, told: Any) -> list[tuple[list[Any], float | None]]:
-    """([band, column, row, value as told, size of the offset], the source's value or None where it is masked) of some pixels of
-    a scene."""
-    out: list[tuple[list[Any], float | None]] = []
+def _told(scene: SceneInfo, told: Any) -> list[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
+    """(band, (n, 2) columns and rows, physical values, NaN where masked) as the tool handed them over; what cannot be read as
+    such is left out."""
     info = {b.index: b for b in scene.bands}
-    grid = scene.grid
-    is_whole = grid.width * grid.height <= case.limits.dense_look_px
-    reader = case.open(scene.scene_id)
-    if reader is None or not isinstance(told, dict):
-        return out
+    out = []
     for how in ("stored", "physical"):
-        held = told.get(how)
-        if not isinstance(held, dict):
-            continue
-        bands = [b for b in held if b.isdecimal() and int(b) in info and isinstance(held[b], list)]
-        if not bands:
-            continue
-        indices = tuple(sorted(int(b) for b in bands))
-        points = {
-            (p[0], p[1]): None
-            for b in bands
-            for p in held[b]
-            if isinstance(p, list)
-            and len(p) == 3
-            and all(isinstance(v, int) and not isinstance(v, bool) for v in p[:2])
-            and 0 <= p[0] < grid.width
-            and 0 <= p[1] < grid.height
-        }
-        spread = list(points)
-        if not is_whole:
-            spread = spread[:: max(1, len(spread) // case.limits.witness_points)]
-        chosen = set(spread)
-        plane = Look(case).pixels(scene, indices, (0, 0, grid.width, grid.height)) if is_whole else None
-        values: dict[tuple[int, int], list[float | None]] = {}
-        for col, row in spread:
-            if plane is not None:
-                values[col, row] = [
-                    float(plane.data[k, row, col]) if plane.valid[k, row, col] else None for k in range(len(indices))
-                ]
-            else:
-                one = reader.read(indices, (col, row, 1, 1), physical=False)
-                values[col, row] = [
-                    float(one.data[k, 0, 0]) * info[i].scale + info[i].offset if one.valid[k, 0, 0] else None
-                    for k, i in enumerate(indices)
-                ]
-        for b in bands:
-            k, band = indices.index(int(b)), info[int(b)]
-            for p in held[b]:
-                if isinstance(p, list) and len(p) == 3 and tuple(p[:2]) in chosen:
-                    seen = number_of(p[2])
-                    if how == "stored" and seen is not None:
-                        seen = seen * band.scale + band.offset
-                    mine = [int(b), p[0], p[1], seen if p[2] is None or seen is not None else "no number", abs(band.offset)]
-                    out.append((mine, values[p[0], p[1]][k]))
+        held = told.get(how) if isinstance(told, dict) else None
+        for name, rows in held.items() if isinstance(held, dict) else ():
+            band = info.get(int(name)) if name.isdecimal() and len(name) < 6 else None
+            kept = [p for p in rows if _is_pixel(p, scene)] if band is not None and isinstance(rows, list) else []
+            if band is None or not kept:
+                continue
+            values = np.array([math.nan if p[2] is None else float(p[2]) for p in kept])
+            if how == "stored":
+                values = values * band.scale + band.offset
+            out.append((band.index, np.array([p[:2] for p in kept], dtype=np.int64), values))
     return out
+
+
+def _is_pixel(p: Any, scene: SceneInfo) -> bool:
+    """[column, row, number or null] inside the scene."""
+    return (
+        isinstance(p, list)
+        and len(p) == 3
+        and type(p[0]) is int
+        and type(p[1]) is int
+        and 0 <= p[0] < scene.grid.width
+        and 0 <= p[1] < scene.grid.height
+        and (p[2] is None or number_of(p[2]) is not None)
+    )
+
+
+def _source_at(case: Case, scene: SceneInfo, bands: tuple[int, ...], band: int, at: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The source's own values of one of ``bands`` at (columns, rows), NaN where masked: from the pixels that are held of a small
+    scene, else read one by one, all bands at once."""
+    grid, k = scene.grid, bands.index(band)
+    if grid.width * grid.height <= case.limits.dense_look_px:
+        plane = Look(case).pixels(scene, bands, (0, 0, grid.width, grid.height))
+        return np.where(plane.valid[k, at[:, 1], at[:, 0]], plane.data[k, at[:, 1], at[:, 0]], math.nan)
+    reader = case.open(scene.scene_id)
+    if reader is None:
+        raise CannotLookError("the source's pixels are not at hand")
+    band_of = next(b for b in scene.bands if b.index == band)
+
+    def one(col: int, row: int) -> float:
+        read = case.kept(
+            f"pixel:{scene.scene_id}:{bands}:{col}:{row}", lambda: reader.read(bands, (col, row, 1, 1), physical=False)
+        )
+        return float(read.data[k, 0, 0]) * band_of.scale + band_of.offset if read.valid[k, 0, 0] else math.nan
+
+    return np.array([one(int(c), int(r)) for c, r in at])
