@@ -32,6 +32,8 @@ from apps.tools.zoo.runtime import package_versions
 MOST_WINDOWS = 49
 # Patches of 64 pixels cost less; a whole Sentinel-2 granule has 29,000 of them and is sampled.
 MOST_SMALL_WINDOWS = 784
+# From this share of windows out of the model's scope on, the answer over the others says so.
+MOST_OUTSIDE = 0.1
 # A label wins only where it is this probable; below, the tool says which labels it wavers between.
 LEAST_PROBABILITY = 0.5
 
@@ -116,6 +118,9 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     unknown = [label for label in labels if not cover[label]]
     gsd = scene.effective_gsd_m
     reason = _no_answer(view, card, ranked)
+    n_outside = int((~view.inside).sum())
+    if view.in_scope and n_outside > MOST_OUTSIDE * len(images):
+        problems.append(f"{n_outside} of {len(images)} windows are like none of the model's classes and were left out")
     for line in (*problems, *([reason] if reason else ())):
         ctx.log("warning", line)
     items: list[dict[str, JsonValue]] = [{"class": label, "p": round(v, 4), **view.figures(label)} for label, v in ranked[:100]]
@@ -136,7 +141,7 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                           "candidates": len(ranked), "kept": 0 if reason else 1, "probability_of_others": round(view.rest, 4),
                           "top_of_the_model": [{"class": card.classes[k].name, "p": round(float(view.mean[k]), 4)}
                                                for k in top_k.tolist()],
-                          "windows": len(images), "windows_possible": possible, "windows_out_of_scope": int((~view.inside).sum()),
+                          "windows": len(images), "windows_possible": possible, "windows_out_of_scope": n_outside,
                           "window_px": list(windows[0][2:]),
                           "window_m": None if gsd is None else round(gsd * windows[0][2], 1),
                           "scope_score": None if view.scope is None else round(view.scope, 3),

@@ -79,3 +79,69 @@ def test_the_answer_stays_inside_the_asked_labels_or_is_none(shared_data: Path) 
     assert o.result.value is None and "none of the asked labels" in o.status.reason
     o = classify(b, "harbour", "volcano")
     assert o.status.state == "partial" and o.evidence.validity["class_complete"] is False
+
+
+# --- Sentinel-2 at 10 m ----------------------------------------------------------------------------------------------------
+def sentinel(shared_data: Path, path: str, roles: dict[str, int], **more: Any) -> Bench:
+    """A Sentinel-2 scene whose numbers are reflectance times 10,000."""
+    info, stored = from_file(shared_data / path, roles)
+    bands = tuple(b.model_copy(update={"unit": "reflectance", "scale": 1e-4}) for b in info.bands)
+    return Bench((info.model_copy(update={"sensor": "Sentinel-2 MSI", "bands": bands, **more}), stored))
+
+
+def test_the_model_is_chosen_by_gsd_and_sensor() -> None:
+    aerial, coarse = noise(0.3).question.scenes[0], noise(10.0).question.scenes[0]
+    assert choose_model([], aerial).name == "place21" and choose_model([], coarse).name == "cover10"
+    assert choose_model([], coarse.model_copy(update={"sensor": "Sentinel-2 MSI"})).name == "cover10"
+    with pytest.raises(ToolAbstainedError, match=r"made for 3 m a pixel \(place21: 0.15 to 0.6 m, .*cover10: 8 to 12.5 m"):
+        choose_model([], coarse.model_copy(update={"gsd_m": 3.0}))
+    with pytest.raises(ToolAbstainedError, match="made for Landsat 8 OLI at 10 m"):
+        choose_model([], coarse.model_copy(update={"sensor": "Landsat 8 OLI"}))
+    nowhere = coarse.model_copy(update={"gsd_m": None, "grid": coarse.grid.model_copy(update={"crs": None})})
+    with pytest.raises(ToolAbstainedError, match="Say the GSD") as none:
+        choose_model([], nowhere)
+    assert none.value.code == "NEEDS_GSD"
+    with pytest.raises(ToolAbstainedError, match="no scene classifier"):
+        choose_model([], coarse, "nadir3")
+
+
+@pytest.mark.ml
+def test_noise_at_ten_metres_gets_no_class_and_the_unknown_sensor_is_said() -> None:
+    o = classify(noise(10.0, side=200))
+    assert o.status.state == "partial" and o.result.value is None and "cover10" in o.status.reason
+    assert o.evidence.validity["in_scope"] is False and o.evidence.validity["sensor_suits"] is None
+    assert o.evidence.intermediate["windows_out_of_scope"] == o.evidence.intermediate["windows"] == 9
+
+
+@pytest.mark.ml
+def test_aerial_pictures_called_sentinel_are_mostly_out_of_scope(shared_data: Path) -> None:
+    outside = []
+    for name in CLASSES:
+        info, stored = from_file(shared_data / f"training/scene/ucmerced/test/{name}/{name}85.jpg", RGB)
+        o = classify(Bench((info.model_copy(update={"gsd_m": 10.0, "sensor": "Sentinel-2 MSI"}), stored)))
+        outside.append(int(str(o.evidence.intermediate["windows_out_of_scope"])) / int(str(o.evidence.intermediate["windows"])))
+    assert sum(outside) / len(outside) > 0.6
+
+
+@pytest.mark.ml
+def test_a_sentinel_scene_is_shown_as_the_model_knows_it_and_tells_its_shares(shared_data: Path) -> None:
+    b = sentinel(shared_data, "water_flood/Spain_7370579_S2Hand.tif", {"blue": 2, "green": 3, "red": 4}, gsd_m=10.0)
+    o = classify(b)
+    assert o.evidence.source["stretch"] == {"kind": "reflectance, as in the model's training pictures", "low": 0.0, "high": 0.275}
+    i = o.evidence.intermediate
+    assert (i["windows"], i["windows_possible"], i["window_m"]) == (64, 64, 640.0)
+    assert sum(float(str(x["p"])) for x in o.result.items) == pytest.approx(1.0, abs=0.01)
+    told = sum(int(str(x["windows"])) for x in o.result.items)
+    assert told == 64 - int(str(i["windows_out_of_scope"])) and 0 < float(str(i["spread"])) < 1
+    # irrigated orchards and fields after a flood; what the flood made is like nothing the model learnt
+    assert o.result.value == "PermanentCrop" and int(str(i["windows_out_of_scope"])) > 10
+    assert any("were left out" in line.message for line in o.status.log)
+    features = b.layers.read_features(o.result.layers[0])
+    assert len(features) == 64 and {f["properties"]["class"] for f in features} >= {"PermanentCrop", "out of scope"}
+
+
+@pytest.mark.ml
+def test_labels_of_everyday_words_are_sums_of_classes(shared_data: Path) -> None:
+    b = sentinel(shared_data, "water_flood/Spain_7370579_S2Hand.tif", {"blue": 2, "green": 3, "red": 4}, gsd_m=10.0)
+    o = classify(b, "farmland", "city", "forest")
+    assert o.result.value == "farmland" and o.result.items[0]["class"] == "farmland"
