@@ -21,6 +21,9 @@ def test_the_released_reports_have_every_section() -> None:
     assert titles(runs) == [
         "Errors that reach the answer",
         "Wrong observations found",
+        "Wrong observations found, each task once",
+        "What an oracle could know",
+        "Wrong calls by what would tell them",
         "“The answer will be wrong”",
         "The prior on tasks that it has not seen",
         "Faults that a record proves",
