@@ -41,7 +41,8 @@ def views_of(patches: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np
 
 
 def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: Any, out: Path, *, architecture: str, epochs: int,
-                  batch: int, lr: float, seed: int, resume: bool, is_warm: bool = False) -> dict[str, Any]:
+                  batch: int, lr: float, seed: int, resume: bool, is_warm: bool = False,
+                  stop_after: int | None = None) -> dict[str, Any]:
     """Runs or resumes the training of ``model`` on patches (n, side, side, 3); ``out`` gets last.pt and log.jsonl.
 
     AdamW from given weights, else SGD with Nesterov momentum; one warm-up and a cosine, label smoothing 0.05. Returns the running
@@ -77,6 +78,7 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
         warm = min(1.0, (step + 1) / (0.12 * steps))
         for group in optimizer.param_groups:
             group["lr"] = lr * warm * max(0.002, 0.5 * (1 + math.cos(math.pi * step / steps)))
+        torch.manual_seed(seed * 1_000_003 + step)     # dropout's
         loss = loss_of(model(x), torch.from_numpy(truth[at]))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -95,8 +97,10 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
                 f.write(json.dumps({"step": step + 1, "of": steps, "loss": round(total / 50, 4),
                                     "s_per_step": round((time.time() - began) / (step + 1 - start), 3)}) + "\n")
             total = 0.0
-        if (step + 1) % 150 == 0 or step + 1 == steps:
+        if (step + 1) % 150 == 0 or step + 1 in (steps, stop_after):
             part = out / "last.part"
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "mean": mean, "step": step + 1}, part)
             part.replace(last)
+        if step + 1 == stop_after:
+            break
     return mean

@@ -146,7 +146,7 @@ def scores(model: Any, data: Path, architecture: str) -> dict[str, Any]:
 
 
 def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs: int, batch: int, lr: float, seed: int,
-          resume: bool, threads: int = 2) -> Path:
+          resume: bool, threads: int = 2, stop_after: int | None = None) -> Path:
     """Runs or resumes the training; ``out`` gets last.pt, log.jsonl, scores.json and final.rsw (returned)."""
     torch = torch_module()
     torch.manual_seed(seed)
@@ -164,7 +164,7 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     if side == 64:
         stack = np.stack([p if p.shape[:2] == (side, side) else _resized(p, side) for p in pictures])
         mean = train_patches(stack, truth, model, out, architecture=architecture, epochs=epochs, batch=batch, lr=lr, seed=seed,
-                             resume=resume, is_warm=init is not None)
+                             resume=resume, is_warm=init is not None, stop_after=stop_after)
         return _finished(mean, data, out, architecture, classes)
     head = [p for n, p in model.named_parameters() if n.startswith(("_fc", "fc"))]
     body = [p for n, p in model.named_parameters() if not n.startswith(("_fc", "fc"))]
@@ -192,6 +192,7 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
         scale = min(1.0, (step + 1) / (steps * 0.08)) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * step / steps)))
         optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = lr * factor * scale, lr * scale
         model.train()
+        torch.manual_seed(seed * 1_000_003 + step)     # dropout's
         rng = np.random.default_rng([seed, step, 10_000])
         if rng.random() < 0.5 and step < steps * 0.85:     # mix-up (Zhang et al. 2018)
             share, other = float(rng.beta(0.3, 0.3)), torch.from_numpy(rng.permutation(batch))
