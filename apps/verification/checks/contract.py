@@ -140,7 +140,12 @@ def value_fits_kind(case: Case) -> Finding:
         return (
             passed("There is a text.", at=at)
             if ok
-            else failed("The text is empty; call the tool again.", measured=value, expected="a text", at=at)
+            else failed(
+                f"The tool names none: {case.observation.status.reason}"[:500]
+                if value is None and case.observation.status.reason
+                else "The text is empty; call the tool again.",
+                measured=value, expected="a text", at=at,
+            )
         )
     if kind == "series":
         n = len(case.observation.result.items)
