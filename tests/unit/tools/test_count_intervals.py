@@ -18,7 +18,7 @@ from apps.tools.zoo.training.evaluate import (
 
 
 def pictures(n: int, stray: float, seed: int = 0) -> list[Scored]:
-    """Pictures of 2 to 40 objects; a detector finds 85 % of them, in some pictures far fewer (``stray``), and a few false boxes."""
+    """Pictures of 2 to 40 objects; a detector finds 85 % of them, in some far fewer (``stray``), and a few false boxes."""
     rng = np.random.default_rng(seed)
     out = []
     for k in range(n):
