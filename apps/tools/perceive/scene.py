@@ -137,7 +137,9 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                     "thresholds": {"probability": LEAST_PROBABILITY, "scope": card.scope_threshold},
                     "sensor": scene.sensor or "unknown", "resolution_m": gsd, "stretch": source.stretch,
                     "temperature": card.temperature},
-            intermediate={"scores": [round(v, 4) for _, v in ranked[:1000]], "classes": [label for label, _ in ranked[:1000]],
+            # scores are those of what is kept, as of detections; every label's probability is in label_probabilities
+            intermediate={"scores": [] if reason else [round(ranked[0][1], 4)], "classes": [] if reason else [top],
+                          "label_probabilities": {label: round(v, 4) for label, v in ranked[:100]},
                           "candidates": len(ranked), "kept": 0 if reason else 1, "probability_of_others": round(view.rest, 4),
                           "top_of_the_model": [{"class": card.classes[k].name, "p": round(float(view.mean[k]), 4)}
                                                for k in top_k.tolist()],
