@@ -98,7 +98,8 @@ class MemoryLayers:
     def put_image(self, rgba: NDArray[np.uint8], grid: Grid, *, form: str, label: str, scene_id: str | None = None) -> LayerRef:
         assert rgba.shape == (*grid.shape, 4) and rgba.dtype == np.uint8
         placed: dict[str, Any] = {"grid": grid, "crs": grid.crs or "image"} if form == "geotiff" else {}
-        return self._ref(rgba.copy(), rgba.tobytes() + form.encode(), kind="image", label=label, source_scene_id=scene_id, **placed)
+        return self._ref(rgba.copy(), rgba.tobytes() + form.encode(), kind="image", label=label,
+                         source_scene_id=scene_id, **placed)
 
     def put_features(self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str,
                      scene_id: str | None = None) -> LayerRef:
