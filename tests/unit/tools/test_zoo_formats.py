@@ -273,3 +273,21 @@ def test_an_added_model_that_knows_another_class_is_not_asked(tmp_path: Path) ->
     assert o.status.state == "failed" and "models add FILE" in o.status.reason
     o = ask(b, "windmill", detector="shapes")
     assert o.status.state == "failed" and o.status.needs
+
+
+def test_another_detector_that_knows_the_class_is_named_and_can_be_asked(exports: dict[str, Path]) -> None:
+    """The shipped model counts first and names the added one; asked by that name, the added one counts, and says so."""
+    from apps.tools.zoo.registry import model_add
+
+    picture = street(250).transpose(2, 0, 1)
+    alone = ask(Bench(scene(picture, ["red", "green", "blue"], pixel=0.104)), "vehicle")
+    assert alone.evidence.source["alternatives"] == []
+    model_add(exports["torchscript"], name="second", gsd_m=(0.05, 0.35))
+    b = Bench(scene(picture, ["red", "green", "blue"], pixel=0.104))
+    first = ask(b, "vehicle", detector="nadir3")
+    assert first.evidence.source["alternatives"] == ["second"]
+    other = ask(b, "vehicle", detector="second")
+    assert other.status.state == "ok", other.status.reason
+    weights: Any = other.evidence.source["weights"]
+    assert [w["name"] for w in weights] == ["second"] and weights[0]["format"] == "torchscript"
+    assert other.evidence.source["alternatives"] == ["nadir3"]

@@ -241,6 +241,15 @@ def test_doubtful_detections_ask_for_what_would_settle_them() -> None:
     assert 1 <= len(looks["region"]["coordinates"]) <= 6
 
 
+def test_a_second_detector_is_asked_where_the_tool_names_one() -> None:
+    weak = [s.box(5 + 45 * i, 4 + 38 * j, 35 + 45 * i, 34 + 38 * j, score=0.42) for i in range(4) for j in range(4)]
+    made = s.objects(weak)
+    assert "second_detector" not in [r.kind for r in judged(made)[1].requested]
+    _, decision = judged(made.but({"/evidence/source/alternatives": ["mine"]}))
+    request = next(r for r in decision.requested if r.kind == "second_detector")
+    assert request.arguments["objects_method"]["detector"] == "mine"
+
+
 def test_a_closer_look_at_windows_is_compared_inside_them() -> None:
     made = s.objects()
     windows = {"type": "MultiPolygon", "coordinates": [[[[0, 0], [90, 0], [90, 80], [0, 80], [0, 0]]]]}
