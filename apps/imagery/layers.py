@@ -30,6 +30,11 @@ GEOJSON_TYPE = "application/geo+json"
 INVALID = 255
 
 
+def _is_coded(coded: NDArray[np.uint8]) -> bool:
+    """True where every value is 0, 1 or INVALID."""
+    return bool(((coded <= 1) | (coded == INVALID)).all())
+
+
 class BlobStore(Protocol):
     """Content-addressed bytes."""
 
@@ -200,7 +205,7 @@ class ArtifactLayerStore:
         mask."""
         planes, _, _ = self._planes(ref)
         coded = planes[0]
-        if planes.shape[0] != 1 or coded.dtype != np.uint8 or not np.isin(coded, (0, 1, INVALID)).all():
+        if planes.shape[0] != 1 or coded.dtype != np.uint8 or not _is_coded(coded):
             raise FaultError("the artifact is no mask: values other than 0, 1 and 255")
         return coded == 1, coded != INVALID
 
@@ -215,7 +220,7 @@ class ArtifactLayerStore:
             for top in range(0, dataset.height, rows):
                 n = min(rows, dataset.height - top)
                 coded = dataset.read(1, window=((top, top + n), (0, dataset.width)))
-                if not np.isin(coded, (0, 1, INVALID)).all():
+                if not _is_coded(coded):
                     raise FaultError("the artifact is no mask: values other than 0, 1 and 255")
                 yield top, coded == 1, coded != INVALID
 

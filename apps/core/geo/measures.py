@@ -14,9 +14,6 @@ from shapely.ops import nearest_points
 
 from apps.core.geo.grid import Grid, geod_of, transformer
 
-# Areas of pixels are made for so many at a time: eight bytes each.
-STRIP_PX = 4_000_000
-
 
 def _lonlat(geometry: BaseGeometry, crs: str) -> BaseGeometry:
     return _through(geometry, transformer(crs, "EPSG:4326"))
@@ -95,9 +92,7 @@ def area_of_mask_m2(mask: NDArray[np.bool_], grid: Grid, gsd_m: float | None = N
         if gsd_m is None:
             raise ValueError("area needs a CRS or a GSD")
         return MaskArea(n * gsd_m * gsd_m, "gsd", n, None, None)
-    step = max(1, STRIP_PX // max(1, grid.width))
-    geodesic = sum(float((grid.pixel_areas_m2(r, min(step, grid.height - r)) * mask[r:r + step]).sum())
-                   for r in range(0, grid.height, step))
+    geodesic = grid.geodesic_area_of_m2(mask)
     nominal = grid.grid_pixel_area_m2
     on_grid = None if nominal is None else n * nominal
     if grid.area_method == "grid" and on_grid is not None:

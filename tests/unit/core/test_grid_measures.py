@@ -106,3 +106,17 @@ def test_a_changed_copy_of_a_grid_has_figures_of_its_own() -> None:
     coarse = grid.model_copy(update={"transform": (20.0, 0.0, 6e5, 0.0, -20.0, 5.6e6)})
     assert (coarse.gsd_m, coarse.grid_pixel_area_m2) == (20.0, 400.0)
     assert coarse.bounds == (6e5, 5.6e6 - 600, 6e5 + 800, 5.6e6) and grid.model_copy() == grid
+
+
+@pytest.mark.parametrize("grid", [
+    GEO,
+    Grid(crs="EPSG:3857", transform=(40.0, 0.0, 0.0, 0.0, -40.0, 6_500_000.0), width=257, height=130),
+    Grid(crs="EPSG:32630", transform=(10.0, 3.0, 600_000.0, 2.0, -10.0, 5_600_000.0), width=1, height=90),
+    Grid(crs="EPSG:3857", transform=(900.0, 0.0, 0.0, 0.0, -900.0, 9_000_000.0), width=20, height=2),
+])
+def test_the_area_of_a_mask_is_the_sum_of_its_pixels_areas(grid: Grid) -> None:
+    rng = np.random.default_rng(4)
+    for mask in (rng.random(grid.shape) < 0.3, np.zeros(grid.shape, bool), np.ones(grid.shape, bool)):
+        assert grid.geodesic_area_of_m2(mask) == pytest.approx(float((grid.pixel_areas_m2() * mask).sum()), rel=1e-12)
+    with pytest.raises(ValueError, match="rows and columns"):
+        grid.geodesic_area_of_m2(np.ones((3, 3), bool))
