@@ -40,6 +40,8 @@ SUPPORT: dict[str, float] = {
     "consistency.statistic_recomputes": 0.6,
     "consistency.share_recomputes": 0.6,
     "consistency.distance_recomputes": 0.6,
+    "consistency.length_recomputes": 0.6,
+    "consistency.moran_recomputes": 0.6,
     "consistency.count_equals_kept": 0.55,
     "consistency.series_recomputes": 0.4,
     "consistency.trend_recomputes": 0.4,
@@ -55,6 +57,7 @@ MEASURE_CHECKS = frozenset(
         "consistency.area_recomputes",
         "consistency.share_recomputes",
         "consistency.distance_recomputes",
+        "consistency.length_recomputes",
         "consistency.count_equals_kept",
         "consistency.pieces_recount",
         "consistency.boolean_recomputes",
@@ -86,6 +89,8 @@ LAYER_CHECKS = frozenset(
         "consistency.pieces_recount",
         "consistency.boolean_recomputes",
         "consistency.distance_recomputes",
+        "consistency.length_recomputes",
+        "consistency.moran_recomputes",
         "consistency.relation_recomputes",
     }
 )

@@ -27,6 +27,7 @@ from apps.core.ports import Window
 from apps.verification.checks.case import Case, number_of
 from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
 from apps.verification.quality import DEFAULT, flagged, quality_band_of
+from apps.verification.ribbons import hot_spots
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
@@ -295,7 +296,49 @@ class Look:
             plane = self.node(inputs[0], window)
             with np.errstate(invalid="ignore"):
                 return Plane(OPS[str(params["op"])](plane.data, value).astype(np.float64), plane.valid)
+        if op == "raster.product.getis_ord" and len(inputs) == 1:
+            return self._hot_spots(node_id, window)
         raise CannotLookError(f"the second look does not follow {op}")
+
+    def every_pixel(self, node_id: str, grid: Grid) -> Plane:
+        """A node's plane over the whole scene without a pixel left out, inside the region. CannotLookError for larger scenes."""
+        if grid.width * grid.height > self.case.limits.full_look_px:
+            raise CannotLookError("the scene is larger than it is looked at pixel by pixel")
+
+        def make() -> Plane:
+            side = max(1, math.isqrt(self.case.limits.dense_look_px))
+            data, valid = np.zeros(grid.shape), np.zeros(grid.shape, dtype=bool)
+            for r in range(0, grid.height, side):
+                for c in range(0, grid.width, side):
+                    at = (c, r, min(side, grid.width - c), min(side, grid.height - r))
+                    plane, region = self.node(node_id, at), self.region(grid, at)
+                    here = np.s_[r : r + at[3], c : c + at[2]]
+                    data[here], valid[here] = plane.data, plane.valid if region is None else plane.valid & region
+            return Plane(data, valid)
+
+        found: Plane = self.case.kept(f"every pixel:{node_id}", make)
+        return found
+
+    def _hot_spots(self, node_id: str, window: Window) -> Plane:
+        """Gi* looks at neighbours and at the scene's mean: all pixels of a small scene are looked at."""
+        grid = scene_of_node(self.case, node_id).grid
+        node = self.case.nodes[node_id]
+        size = int(number_of(node["params"].get("size", 5)) or 0)
+        if size < 3 or size % 2 == 0:
+            raise CannotLookError("the neighbourhood is not odd")
+
+        def make() -> Plane:
+            plane = self.every_pixel(node["inputs"][0], grid)
+            z = hot_spots(plane.data, plane.valid, size)
+            if z is None:
+                raise CannotLookError("all pixels are alike")
+            return Plane(np.nan_to_num(z), np.isfinite(z))
+
+        whole: Plane = self.case.kept(f"hot spots:{node_id}", make)
+        c, r, w, h = window
+        step = step_of(self.case, window)
+        here = np.s_[r : r + h : step, c : c + w : step]
+        return Plane(whole.data[here], whole.valid[here])
 
     @staticmethod
     def _logic(op: str, planes: list[Plane]) -> Plane:

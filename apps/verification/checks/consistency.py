@@ -34,7 +34,7 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
-from apps.verification.checks.geometry import grid_offset
+from apps.verification.checks.geometry import grid_offset, told_of
 from apps.verification.checks.radiometry import statistic_of
 from apps.verification.ground import CannotPlaceError, Placed, grown_by, inside_of, on_plane, place, source_of, standing_in
 from apps.verification.look import (
@@ -50,6 +50,7 @@ from apps.verification.look import (
     statistic_function,
     step_of,
 )
+from apps.verification.ribbons import moran, ribbons_of
 from apps.verification.units import dimension, factor, split_rate, to_si
 
 
@@ -646,6 +647,316 @@ def pieces(mask: NDArray[np.bool_], *, corners: bool) -> int:
     return sum(parents[i] == i for i in range(len(parents)))
 
 
+@check(
+    "length_recomputes",
+    catches=("degrees as metres", "wrong GSD", "wrong unit", "stale artifact"),
+    limits=("length_rel_tolerance", "length_far", "max_layer_px"),
+    reads=("/result/value", "/result/unit", "/parents"),
+)
+def length_recomputes(case: Case) -> Finding:
+    """The length of a mask follows from area and outline of its pieces as well, and they are longer than wide. What is a little
+    off is warned of (rough edges); what is twice or half blocks."""
+    ref = _source_layer(case, ("mask",))
+    if case.kind != "length" or case.observation.tool != "measure" or case.value is None or _has_relation(case) or ref is None:
+        return not_applicable("no plain length of a mask")
+    mine = to_si(case.value, case.observation.result.unit) if dimension(case.observation.result.unit) == "length" else None
+    if ref.grid is None or not case.is_small(ref) or mine is None:
+        return not_applicable("a mask or unit that is not followed")
+    size = _pixel_m(ref.grid, _gsd_of(case, ref))
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"The mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    if size is None:
+        return not_applicable("the size of its pixels is not known")
+    inside = _inside(case, ref)
+    truth = ribbons_of(mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside, *size)
+    at, near = ("/result/value", "/result/unit", "/parents"), f"± {case.limits.length_rel_tolerance:.0%}"
+    if truth.n == 0:
+        if mine == 0:
+            return passed("The mask is empty, and so is its length.", measured=0.0, unit="m", at=at)
+        return failed(
+            "The mask is empty but has a length; measure the mask that was found.", measured=mine, expected=0.0, unit="m", at=at
+        )
+    if truth.long_share < 0.5:
+        return failed(
+            f"Most of the mask's {truth.n} pieces are nearly as wide as long, so that their length means little; "
+            "measure their area, or choose the long pieces first.",
+            measured=truth.long_share,
+            expected="≥ 0.5 in pieces longer than wide",
+            at=at,
+            severity="warn",
+        )
+    if mine > 0 and abs(mine - truth.length_m) <= case.limits.length_rel_tolerance * truth.length_m:
+        return passed(
+            f"Area and outline of the mask's {truth.n} pieces make this length, {near}.",
+            measured=mine,
+            expected=truth.length_m,
+            unit="m",
+            at=at,
+        )
+    is_far = mine <= 0 or max(mine / truth.length_m, truth.length_m / mine) >= case.limits.length_far
+    return failed(
+        "Area and outline of the mask's pieces make another length; check the unit, the size of a pixel and the mask.",
+        measured=mine,
+        expected=truth.length_m,
+        unit="m",
+        at=at,
+        severity=None if is_far else "warn",
+    )
+
+
+@check(
+    "moran_recomputes",
+    catches=("stale artifact", "fill counted as data", "wrong statistic"),
+    limits=("rel_tolerance", "p_value_tolerance", "max_layer_px"),
+    reads=("/result/value", "/result/layers", "/evidence/intermediate/nodes"),
+)
+def moran_recomputes(case: Case) -> Finding:
+    """Moran's I of the named raster, computed again, is the value; its z score points the way that the value does, and its p
+    value is the one of its z score."""
+    found = told_of(case, "raster.summarize.moran")
+    if not found or case.nodes.get(case.output, {}).get("op") != "raster.summarize.moran" or case.value is None:
+        return not_applicable("no Moran's I")
+    k, told, params = found[0]
+    at = (f"/evidence/intermediate/nodes/{k}", "/result/value")
+    if abs(case.value) > 1.5:
+        return failed(
+            "Moran's I lies about −1 to 1; what was computed is something else.",
+            measured=case.value,
+            expected="within ± 1.5",
+            at=at,
+        )
+    z, p_value, expected, n = (number_of(told.get(name)) for name in ("z", "p_value", "expected", "n_valid"))
+    if z is None or p_value is None:
+        return inconclusive("z score and p value of Moran's I are not on record.", at=at)
+    likely = math.erfc(abs(z) / math.sqrt(2))
+    if min(abs(p_value - likely), abs(p_value - likely / 2)) > case.limits.p_value_tolerance:
+        return failed(
+            "The p value is not the one of its z score; state how sure the likeness is by the z score.",
+            measured=p_value,
+            expected=likely,
+            at=at,
+        )
+    if n is not None and n > 1 and expected is not None and not case.is_same(expected, -1 / (n - 1), 1e-2):
+        return failed(
+            "The value expected of chance is not −1/(n − 1) of the pixels on record.",
+            measured=expected,
+            expected=-1 / (n - 1),
+            at=at,
+        )
+    if expected is not None and abs(case.value - expected) > 1e-6 and abs(z) > 1e-6 and (case.value > expected) != (z > 0):
+        return failed(
+            "The z score says the contrary of the value: one of the two has the wrong sign.",
+            measured=z,
+            expected="positive" if case.value > expected else "negative",
+            at=at,
+        )
+    refs = [r for r in case.observation.result.layers if r.kind in ("raster", "mask")]
+    if len(refs) != 1 or not case.is_small(refs[0]):
+        return passed("Value, z score and p value belong together.", measured=case.value, at=at)
+    try:
+        if refs[0].kind == "mask":
+            mask, valid = case.mask(refs[0])
+            data = mask.astype(np.float64)
+        else:
+            raster = case.raster(refs[0])
+            data, valid = raster.data[0].astype(np.float64), raster.valid[0]
+    except LayerUnreadableError as error:
+        return inconclusive(f"The raster cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    inside = _inside(case, refs[0])
+    valid = valid if inside is None or inside.shape != valid.shape else valid & inside
+    again = moran(np.where(valid, data, 0.0), valid, corners=str(params.get("neighbours") or "queen") == "queen")
+    if again is None:
+        return failed(
+            "The raster has no four neighbouring pixels that differ, so that Moran's I has no value.",
+            measured=case.value,
+            at=("/result/value", "/result/layers"),
+        )
+    # layers are kept in single precision
+    if abs(again[0] - case.value) > max(1e-4, case.limits.rel_tolerance * abs(again[0])):
+        return failed(
+            "The raster gives another Moran's I; compute it from this raster, without its fill.",
+            measured=case.value,
+            expected=again[0],
+            at=("/result/value", "/result/layers"),
+        )
+    return passed(
+        "The raster gives this Moran's I.", measured=case.value, expected=again[0], at=("/result/value", "/result/layers")
+    )
+
+
+@check(
+    "picture_shows_its_layers",
+    catches=("stale artifact", "merged or duplicated detections", "empty layer called zero"),
+    reads=("/evidence/intermediate/nodes", "/parents"),
+)
+def picture_shows_its_layers(case: Case) -> Finding:
+    """A picture shows as many shapes, or pixels of a mask, as the layer has that was to be drawn."""
+    seen = 0
+    for k, told, params in told_of(case, "image.annotate"):
+        entries, wanted = told.get("drawn"), params.get("layers")
+        drawn = [e for e in entries if isinstance(e, dict)] if isinstance(entries, (list, tuple)) else []
+        at = (f"/evidence/intermediate/nodes/{k}", "/parents")
+        for source in wanted if isinstance(wanted, (list, tuple)) else ():
+            parent = next((p for p in case.parents if isinstance(source, dict) and p.id == source.get("observation")), None)
+            if parent is None:
+                continue
+            label = str(source.get("label") or "")
+            for ref in parent.result.layers:
+                name = ref.label or ref.kind
+                is_meant = label == ref.label if label else ref.label != "candidates"
+                if ref.kind not in ("boxes", "polygons", "points", "mask") or not is_meant:
+                    continue
+                entry = next((e for e in drawn if e.get("source") == parent.id and e.get("name") == name), None)
+                if entry is None:
+                    return failed(f"The layer {name} is missing from the picture; draw it.", measured=0, expected=1, at=at)
+                try:
+                    if ref.kind == "mask":
+                        n = int(np.logical_and(*case.mask(ref)).sum()) if case.is_small(ref) else None
+                        is_part = bool(params.get("crop")) or number_of(told.get("step")) != 1
+                        mine = number_of(entry.get("n_px"))
+                    else:
+                        n, is_part = len(case.features(ref)), False
+                        mine = (number_of(entry.get("n")) or 0) + (number_of(entry.get("n_outside")) or 0)
+                except LayerUnreadableError:
+                    continue
+                if n is None or mine is None:
+                    continue
+                seen += 1
+                if mine > n or (not is_part and mine != n):
+                    return failed(
+                        f"The picture shows another number than the layer {name} has; draw it again.",
+                        measured=mine,
+                        expected=n,
+                        at=at,
+                    )
+    if not seen:
+        return not_applicable("no picture of earlier layers")
+    return passed("The picture shows what its layers hold.", measured=seen, unit="layers", at=("/evidence/intermediate/nodes",))
+
+
+@check(
+    "colours_hold_the_values",
+    catches=("fill counted as data", "scale or offset twice or never"),
+    reads=("/evidence/intermediate/nodes",),
+)
+def colours_hold_the_values(case: Case) -> Finding:
+    """A picture in colours has a lowest colour below its highest, and does not show more pixels beyond them than there are."""
+    found = told_of(case, "image.colours")
+    if not found:
+        return not_applicable("no picture in colours")
+    k, told, params = found[0]
+    at = (f"/evidence/intermediate/nodes/{k}",)
+    low, high = number_of(told.get("low")), number_of(told.get("high"))
+    if low is None or high is None:
+        return inconclusive("The values of the first and last colour are not on record.", at=at)
+    if not low < high:
+        return failed("The first colour's value does not lie below the last one's.", measured=[low, high], at=at)
+    for name, used in (("low", low), ("high", high)):
+        asked = number_of(params.get(name))
+        # a raster of one value is spread about it
+        if asked is not None and not case.is_same(asked, used) and not case.is_same(high - low, 1.0):
+            return failed(f"The colours' {name} value is not the one that was asked for.", measured=used, expected=asked, at=at)
+    beyond = (number_of(told.get("n_below")) or 0) + (number_of(told.get("n_above")) or 0)
+    total = number_of(told.get("n_valid"))
+    if total is None:
+        total = case.evidence_number("intermediate", "valid_px")
+    if total is not None and (total <= 0 or beyond >= total):
+        return failed(
+            "Every pixel of the picture lies beyond its colours, so that it shows nothing; choose other ends.",
+            measured=beyond,
+            expected=f"< {total:g}",
+            unit="px",
+            at=at,
+        )
+    return passed("The colours hold the raster's values.", measured=[low, high], at=at)
+
+
+@check(
+    "chart_shows_its_items",
+    catches=("hole in the series", "stale artifact"),
+    reads=("/evidence/intermediate/nodes", "/result/items"),
+)
+def chart_shows_its_items(case: Case) -> Finding:
+    """A chart shows as many values as its table has, from the least to the greatest of them."""
+    found = told_of(case, "image.chart")
+    items = list(case.items())
+    if not found or not items or len(items) >= 1000:
+        return not_applicable("no chart with its table")
+    k, told, _ = found[0]
+    at = (f"/evidence/intermediate/nodes/{k}", "/result/items")
+    n, low, high = (number_of(told.get(name)) for name in ("n", "low", "high"))
+    if n is None or low is None or high is None:
+        return inconclusive("What the chart shows is not on record.", at=at)
+    tables = [[v for v in (number_of(i.get(key)) for i in items) if v is not None] for key in ("value", "n", "area", "n_px")]
+    tables = [t for t in tables if t]
+    if any(len(t) == n and case.is_same(min(t), low) and case.is_same(max(t), high) for t in tables):
+        return passed("The chart shows what its table holds.", measured=n, at=at)
+    return failed(
+        "The chart shows other values than its table; draw it from this table.",
+        measured=[n, low, high],
+        expected=[[len(t), min(t), max(t)] for t in tables],
+        at=at,
+    )
+
+
+@check(
+    "class_is_the_likeliest",
+    catches=("stale artifact", "dropped tile", "percent as fraction"),
+    reads=("/result/value", "/result/items", "/result/layers"),
+)
+def class_is_the_likeliest(case: Case) -> Finding:
+    """The kind of place is the label with the greatest probability, at least as probable as was asked for; probabilities are
+    shares of one whole, and as many windows show each label as the layer of windows holds."""
+    if case.observation.tool != "perceive" or case.kind != "class":
+        return not_applicable("no kind of place")
+    p = {str(i.get("class")): number_of(i.get("p")) for i in case.items() if "p" in i}
+    if not p:
+        return not_applicable("no probabilities")
+    at = ("/result/value", "/result/items")
+    held = {label: v for label, v in p.items() if v is not None}
+    if len(held) < len(p) or not all(0 <= v <= 1 for v in held.values()) or sum(held.values()) > 1.01:
+        return failed("The probabilities are no shares of one whole.", measured=sum(held.values()), expected="≤ 1", at=at)
+    value = case.observation.result.value
+    if value is not None:
+        likeliest = max(held, key=lambda label: held[label])
+        if held.get(str(value), -1.0) < held[likeliest]:
+            return failed(f"{likeliest} is likelier than what is named.", measured=str(value), expected=likeliest, at=at)
+        least = case.evidence_number("source", "thresholds", "probability")
+        if least is not None and held[likeliest] < least - 1e-4:
+            return failed(
+                "The label is less probable than the least that is stated; say that no label is likely enough.",
+                measured=held[likeliest],
+                expected=f"≥ {least:g}",
+                at=at,
+            )
+    ref = case.layer("polygons", "windows")
+    n, outside = (case.evidence_number("intermediate", key) for key in ("windows", "windows_out_of_scope"))
+    if ref is not None and n is not None:
+        try:
+            names = [str((f.get("properties") or {}).get("class")) for f in case.features(ref)]
+        except LayerUnreadableError as error:
+            return inconclusive(f"The windows cannot be read: {error}.", at=("/result/layers",), severity="warn")
+        if len(names) != n:
+            return failed(
+                "The layer holds another number of windows than were looked at.",
+                measured=len(names),
+                expected=n,
+                at=("/result/layers", "/evidence/intermediate/windows"),
+            )
+        for item in case.items() if outside is not None and outside < n else ():
+            told = number_of(item.get("windows"))
+            if told is not None and told != names.count(str(item.get("class"))):
+                return failed(
+                    f"Another number of windows shows {item.get('class')} than is stated.",
+                    measured=told,
+                    expected=names.count(str(item.get("class"))),
+                    at=("/result/items", "/result/layers"),
+                )
+    return passed("The label named is the likeliest.", measured=max(held.values()), at=at)
+
+
 @check("boolean_recomputes", catches=("empty layer called zero", "stale artifact"), reads=("/result/value", "/result/layers"))
 def boolean_recomputes(case: Case) -> Finding:
     """Yes or no recomputed from the measured layer itself and the comparison asked."""
@@ -718,9 +1029,7 @@ def vector_recomputes(case: Case) -> Finding:
     except Exception:  # an unreadable file is another check's finding
         return not_applicable("the vector file cannot be read")
     if not abs(mine - truth) <= 0.002 * truth:
-        return failed(
-            "The vector file's own features give another figure.", measured=mine, expected=truth, at=("/result/value",)
-        )
+        return failed("The vector file's own features give another figure.", measured=mine, expected=truth, at=("/result/value",))
     return passed("The vector file's features give this figure.", measured=mine, expected=truth, at=("/result/value",))
 
 
@@ -1553,9 +1862,7 @@ def distance_recomputes(case: Case) -> Finding:
         return not_applicable("a source is no layer in pixels")
     if sources[1].get("name") == spec.get("subject") and sources[0].get("name") != spec.get("subject"):
         first, second = second, first
-    scene = case.scenes.get(first.source_scene_id or "") or (
-        next(iter(case.scenes.values())) if len(case.scenes) == 1 else None
-    )
+    scene = case.scenes.get(first.source_scene_id or "") or (next(iter(case.scenes.values())) if len(case.scenes) == 1 else None)
     grids = {ref.grid for ref in (first, second) if ref.grid is not None}
     if len(grids) > 1 or (grids and scene is not None and grids != {scene.grid}):
         return not_applicable("the layers lie on different grids")

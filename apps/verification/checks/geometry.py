@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
+import pyproj
 from numpy.typing import NDArray
+from scipy import ndimage
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.evidence.observation import LayerRef
-from apps.core.geo.grid import Grid
+from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.verification.checks.case import (
     Case,
@@ -526,6 +528,241 @@ def mask_holds_its_points(case: Case) -> Finding:
             at=at,
         )
     return passed("All points lie on their side of the mask.", measured=n, unit="points", at=at)
+
+
+def told_of(case: Case, op: str) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
+    """(place in the evidence, what the evidence says of the node, its parameters) for each node of an operator."""
+    held = case.evidence("intermediate", "nodes")
+    out = []
+    for k, told in enumerate(held if isinstance(held, list) else ()):
+        node = case.nodes.get(str(told.get("id"))) if isinstance(told, dict) else None
+        if node is not None and node["op"] == op:
+            out.append((k, dict(told), node["params"]))
+    return out
+
+
+@check(
+    "shift_believable",
+    catches=("shifted mask", "another scene's result"),
+    limits=("shift_share", "shift_likeness", "rel_tolerance"),
+    reads=("/evidence/intermediate/nodes", "/arguments/nodes"),
+)
+def shift_believable(case: Case) -> Finding:
+    """The shift of a co-registration lies within what was searched and well under a quarter of the scene, the two images are
+    alike where it puts them, and its length follows from its parts."""
+    found = told_of(case, "raster.product.coregister")
+    if not found:
+        return not_applicable("nothing was co-registered")
+    shortest = min((min(s.grid.shape) for s in case.used_scenes), default=0)
+    measured: list[float] = []
+    for k, told, params in found:
+        at = (f"/evidence/intermediate/nodes/{k}",)
+        parts = told.get("shift_px")
+        pair = [number_of(v) for v in parts] if isinstance(parts, (list, tuple)) else []
+        length, likeness = number_of(told.get("shift_length_px")), number_of(told.get("likeness"))
+        if len(pair) != 2 or pair[0] is None or pair[1] is None or length is None:
+            return inconclusive("The shift is not on record; hand over shift_px and shift_length_px.", at=at)
+        if not case.is_same(math.hypot(pair[0], pair[1]), length, 1e-3):
+            return failed(
+                "The shift's length is not that of its parts.",
+                measured=length,
+                expected=math.hypot(pair[0], pair[1]),
+                unit="px",
+                at=at,
+            )
+        most = number_of(params.get("most_px"))
+        most = 20.0 if most is None else most
+        if length > most * (1 + 1e-9):
+            return failed(
+                "The images were moved further than was searched; ask for a greater most_px, or give the right pair.",
+                measured=length,
+                expected=f"≤ {most:g}",
+                unit="px",
+                at=at,
+            )
+        if shortest and length > case.limits.shift_share * shortest:
+            return failed(
+                "The images were moved so far that too little of them lies upon each other; give images of one place.",
+                measured=length,
+                expected=f"≤ {case.limits.shift_share * shortest:g}",
+                unit="px",
+                at=at,
+            )
+        if likeness is not None and not case.limits.shift_likeness <= likeness <= 1 + 1e-9:
+            return failed(
+                "The images have too little in common for their shift to be believed; take another band or date.",
+                measured=likeness,
+                expected=f"{case.limits.shift_likeness:g} to 1",
+                at=at,
+            )
+        metres, gsd = number_of(told.get("shift_m")), case.used_scenes[0].grid.gsd_m if case.used_scenes else None
+        if metres is not None and gsd is not None and not case.is_same(metres, length * gsd, case.limits.gsd_rel_tolerance):
+            return failed(
+                "The shift in metres is not its pixels times their size.", measured=metres, expected=length * gsd, unit="m", at=at
+            )
+        measured.append(length)
+    return passed(
+        "The images lie as far apart as two of one place can.",
+        measured=measured[0],
+        unit="px",
+        at=("/evidence/intermediate/nodes",),
+    )
+
+
+@check(
+    "new_grid_as_asked",
+    catches=("reprojection to the wrong zone", "degrees as metres", "clipped region"),
+    limits=("cover_px",),
+    reads=("/result/layers", "/arguments/nodes"),
+)
+def new_grid_as_asked(case: Case) -> Finding:
+    """A raster that was reprojected lies in the CRS and has the pixel size that were asked for, and covers its scene's ground."""
+    moving = [n for n in case.upstream(case.output) if case.nodes[n]["op"] in RESAMPLING]
+    if len(moving) != 1 or case.nodes[moving[0]]["op"] != "raster.product.reproject" or len(case.used_scenes) != 1:
+        return not_applicable("no single reprojection of one scene")
+    scene, params = case.used_scenes[0].grid, case.nodes[moving[0]]["params"]
+    refs = [(k, r) for k, r in enumerate(case.observation.result.layers) if r.kind in ("raster", "mask", "classes")]
+    refs = [(k, r) for k, r in refs if r.grid is not None]
+    if not refs or scene.crs is None:
+        return not_applicable("no layer with a place")
+    asked, resolution = str(params.get("crs") or scene.crs), number_of(params.get("resolution"))
+    lattice = np.linspace(0, 1, 9)
+    cols, rows = (g.ravel() for g in np.meshgrid(lattice * scene.width, lattice * scene.height))
+    a, b, c, d, e, f = scene.transform
+    for k, ref in refs:
+        grid, at = ref.grid, (f"/result/layers/{k}/grid",)
+        assert grid is not None
+        if grid.crs is None or pyproj.CRS.from_user_input(grid.crs) != pyproj.CRS.from_user_input(asked):
+            return failed(
+                "The raster lies in another CRS than was asked for; reproject it to the asked one.",
+                measured=(grid.crs or "image")[:60],
+                expected=asked[:60],
+                at=at,
+            )
+        sides = (math.hypot(grid.transform[0], grid.transform[3]), math.hypot(grid.transform[1], grid.transform[4]))
+        # a layer of a large raster keeps every 2nd, 4th, … pixel
+        thinned = [s / resolution for s in sides] if resolution else [1.0]
+        if any(t < 1 - 1e-6 or abs(t - round(t)) > 1e-6 * t for t in thinned):
+            return failed(
+                "The raster's pixels are not of the size that was asked for.", measured=list(sides), expected=resolution, at=at
+            )
+        x, y = transformer(scene.crs, grid.crs).transform(a * cols + b * rows + c, d * cols + e * rows + f)
+        a2, b2, c2, d2, e2, f2 = grid.transform
+        det = a2 * e2 - b2 * d2
+        x, y = np.asarray(x) - c2, np.asarray(y) - f2
+        col, row = (e2 * x - b2 * y) / det, (a2 * y - d2 * x) / det
+        slack = case.limits.cover_px
+        if not (
+            np.isfinite(col).all()
+            and col.min() >= -slack
+            and row.min() >= -slack
+            and col.max() <= grid.width + slack
+            and row.max() <= grid.height + slack
+        ):
+            return failed(
+                "The raster does not cover its scene's ground: it was clipped, or put in another place.",
+                measured=[float(v) for v in (col.min(), row.min(), col.max(), row.max())],
+                expected=[0, 0, grid.width, grid.height],
+                unit="px",
+                at=at,
+            )
+    return passed("The raster lies where and as it was asked for.", measured=asked[:60], at=("/result/layers",))
+
+
+@check(
+    "refined_edge_only",
+    catches=("leaked or shifted mask", "stale artifact"),
+    limits=("max_layer_px",),
+    reads=("/result/layers", "/arguments/regions_method"),
+)
+def refined_edge_only(case: Case) -> Finding:
+    """A refined mask differs from the one that it was made of within the band about its edge alone, and says by how much."""
+    method, ref = case.regions_method, case.layer("mask")
+    seed = method.get("seed")
+    if method.get("kind") != "refine" or ref is None or not case.is_small(ref) or not isinstance(seed, dict):
+        return not_applicable("no refined mask")
+    parent = next((p for p in case.parents if p.id == seed.get("observation")), None)
+    label = seed.get("label") or ""
+    first_ref = next((r for r in parent.result.layers if r.kind == "mask" and label in ("", r.label)), None) if parent else None
+    if first_ref is None:
+        return not_applicable("the first mask is not in the verified history")
+    try:
+        (first, known), (now, valid) = case.mask(first_ref), case.mask(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"A mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    at = ("/result/layers", "/arguments/regions_method/seed")
+    if first.shape != now.shape:
+        return failed(
+            "The refined mask lies on another grid than the first.", measured=list(now.shape), expected=list(first.shape), at=at
+        )
+    band = number_of(method.get("band_px"))
+    band = 4.0 if band is None else band
+    before, after = first & known, now & valid
+    inside, outside = ndimage.distance_transform_edt(before), ndimage.distance_transform_edt(~before)
+    both = known & valid
+    lost, grown = both & before & ~after & (inside > band), both & after & ~before & (outside > band)
+    # where nothing was marked the distance to it means nothing
+    n = int(lost.sum()) + (int(grown.sum()) if before.any() else int((after & both).sum()))
+    if n:
+        return failed(
+            f"{n} pixels changed further than {band:g} from the first mask's edge; refinement moves the edge alone.",
+            measured=n,
+            expected=0,
+            unit="px",
+            at=at,
+        )
+    common, union = int((before & after).sum()), int((before | after).sum())
+    told = case.evidence_number("intermediate", "iou_with_seed")
+    if told is not None and union and abs(told - common / union) > 1e-3:
+        return failed(
+            "The overlap on record is not the one of the two masks.",
+            measured=told,
+            expected=common / union,
+            at=("/evidence/intermediate/iou_with_seed",),
+        )
+    return passed("The mask changed at its edge alone.", measured=common / union if union else 1.0, at=at)
+
+
+@check(
+    "picture_lies_as_its_scene",
+    catches=("shifted mask", "another scene's result"),
+    reads=("/result/layers", "/evidence/intermediate/nodes"),
+)
+def picture_lies_as_its_scene(case: Case) -> Finding:
+    """A picture of a scene has its CRS and covers its ground, or the part that was asked for; no pixel of it lies elsewhere."""
+    refs = [(k, r) for k, r in enumerate(case.observation.result.layers) if r.kind == "image" and r.grid is not None]
+    found = told_of(case, "image.annotate")
+    if not refs or not found or len(case.used_scenes) != 1:
+        return not_applicable("no picture with a place")
+    scene, (k, told, params) = case.used_scenes[0].grid, found[0]
+    window = told.get("window")
+    frame = [number_of(v) for v in window] if isinstance(window, (list, tuple)) else []
+    if len(frame) != 4 or any(v is None for v in frame):
+        return inconclusive("The part of the scene that is shown is not on record.", at=(f"/evidence/intermediate/nodes/{k}",))
+    x0, y0, w, h = (float(v) for v in frame if v is not None)
+    if not params.get("crop") and (x0, y0, w, h) != (0, 0, scene.width, scene.height):
+        return failed(
+            "The picture shows a part of its scene although nothing was to be cropped.",
+            measured=[x0, y0, w, h],
+            expected=[0, 0, scene.width, scene.height],
+            unit="px",
+            at=(f"/evidence/intermediate/nodes/{k}",),
+        )
+    for at, ref in refs:
+        grid = ref.grid
+        assert grid is not None
+        corners = [scene.colrow(*grid.xy(*p)) for p in ((0, 0), (grid.width, grid.height), (grid.width, 0))]
+        wanted = [(x0, y0), (x0 + w, y0 + h), (x0 + w, y0)]
+        slack = 0.01 * max(1.0, w / grid.width)
+        if grid.crs != scene.crs or any(math.dist(p, q) > slack for p, q in zip(corners, wanted, strict=True)):
+            return failed(
+                "The picture lies elsewhere than the scene that it shows; give it the scene's georeferencing.",
+                measured=[list(p) for p in corners],
+                expected=[list(p) for p in wanted],
+                unit="px",
+                at=(f"/result/layers/{at}/grid",),
+            )
+    return passed("The picture lies as its scene.", measured=len(refs), at=("/result/layers",))
 
 
 @check("mask_agrees_with_boxes", "warn", catches=("leaked or shifted mask",), reads=("/result/layers",))

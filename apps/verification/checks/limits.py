@@ -16,12 +16,20 @@ class Limits(BaseModel):
     gsd_rel_tolerance: float = Field(default=0.02, description="GSD stated and GSD implied by the CRS agree within this share")
     sample_sigmas: float = Field(default=6.0, description="a sampled estimate may lie this many standard errors from the value")
     sample_floor: float = Field(default=1e-3, description="…and this share of the data's spread, for sums in another order")
+    length_rel_tolerance: float = Field(
+        default=0.3, description="a mask's length by its skeleton and by area and outline of its pieces agree so"
+    )
+    length_far: float = Field(default=2.0, description="a length this many times off is no matter of the method and blocks")
+    p_value_tolerance: float = Field(default=0.01, description="a p value and the one that belongs to its z score agree so")
     # geometry
     edge_px: float = Field(default=1.0, description="boxes may reach this far over the image's edge (resampling)")
     min_box_px: float = Field(default=0.5, description="shortest side of a box in pixels")
     duplicate_iou: float = Field(default=0.5, description="two boxes of one class over this IoU are one object counted twice")
     duplicate_share: float = Field(default=0.02, description="share of boxes that may be such duplicates (crowded crowns)")
     max_pairs: int = Field(default=4_000_000, description="pairs of boxes looked at; above, neighbours only")
+    shift_share: float = Field(default=0.25, description="a shift between two images is at most this share of the shorter side")
+    shift_likeness: float = Field(default=0.5, description="correlation of two images' edges from which a shift is believed")
+    cover_px: float = Field(default=2.0, description="a new grid may fall short of its source by so many of its pixels")
     # radiometry
     index_bound: float = Field(default=1.0, description="normalised differences of non-negative bands lie in ± this")
     index_extreme: float = Field(

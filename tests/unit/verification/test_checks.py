@@ -19,6 +19,7 @@ from apps.verification.checks.consistency import is_one_figure
 from apps.verification.checks.document import render
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
+from tests.unit.verification import samples_new
 from tests.unit.verification.samples import Sample
 
 Make = Callable[[], Sample]
@@ -456,6 +457,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     ),
     "provenance.tool_and_packages_named": (s.mean, lambda: s.mean().but({"/provenance/tool_version": ""}), "inconclusive"),
 }
+EXAMPLES |= samples_new.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 

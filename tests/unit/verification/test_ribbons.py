@@ -1,0 +1,126 @@
+"""Lengths, likeness of neighbours and hot spots worked out by the verifier's own paths, against shapes and sums done by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+
+from apps.verification.checks import CHECKS
+from apps.verification.ribbons import hot_spots, moran, ribbons_of
+from tests.unit.verification import samples_new as n
+
+
+def drawn(line: Any, width: float, shape: tuple[int, int] = (300, 400), dx: float = 1.0, dy: float = 1.0) -> Any:
+    """Mask of a line of some width, pixels of dx × dy."""
+    rows, cols = np.mgrid[: shape[0], : shape[1]]
+    return shapely.contains_xy(shapely.LineString(line).buffer(width / 2, cap_style="flat"), (cols + 0.5) * dx, (rows + 0.5) * dy)
+
+
+CURVE = [(20 + t, 150 + 90 * math.sin(t / 55)) for t in np.linspace(0, 360, 400)]
+
+
+@pytest.mark.parametrize(
+    "line", [[(20, 40), (380, 40)], [(40, 20), (40, 280)], [(20, 20), (280, 280)], [(20, 100), (380, 210)], CURVE]
+)
+@pytest.mark.parametrize("width", [1.01, 3, 8, 15])
+def test_a_line_is_as_long_as_it_was_drawn(line: Any, width: float) -> None:
+    found = ribbons_of(drawn(line, width), 1.0, 1.0)
+    assert found.length_m == pytest.approx(shapely.LineString(line).length, rel=0.12)
+    assert found.long_share > 0.95
+
+
+@pytest.mark.parametrize(("dx", "dy"), [(1.0, 0.5), (0.6, 1.2), (30.0, 30.0)])
+@pytest.mark.parametrize("part", [0.0, 0.3, 1.0])
+def test_pixels_that_are_not_square_do_not_matter(dx: float, dy: float, part: float) -> None:
+    line = [(20 * dx, 20 * dy), ((20 + 340 * (1 - part)) * dx, (20 + 250 * part) * dy)]
+    found = ribbons_of(drawn(line, 8 * max(dx, dy), dx=dx, dy=dy), dx, dy)
+    assert found.length_m == pytest.approx(shapely.LineString(line).length, rel=0.12)
+
+
+def test_discs_and_specks_are_not_long_and_pieces_add_up() -> None:
+    rows, cols = np.mgrid[:120, :120]
+    disc = (rows - 60) ** 2 + (cols - 60) ** 2 < 40**2
+    assert ribbons_of(disc, 10, 10).long_share == 0
+    specks = np.zeros((60, 60), bool)
+    specks[::4, ::4] = True
+    assert ribbons_of(specks, 10, 10).long_share == 0
+    assert ribbons_of(np.zeros((5, 5), bool), 1, 1) == ribbons_of(np.zeros((5, 5), bool), 2, 2)
+    one, other = drawn([(20, 40), (380, 40)], 5), drawn([(40, 80), (40, 280)], 5)
+    assert ribbons_of(one | other, 1, 1).length_m == pytest.approx(
+        ribbons_of(one, 1, 1).length_m + ribbons_of(other, 1, 1).length_m
+    )
+
+
+def test_likeness_by_hand() -> None:
+    rows, cols = np.mgrid[:20, :20]
+    everywhere = np.ones((20, 20), bool)
+    assert moran(((rows + cols) % 2).astype(float), everywhere, corners=False) == (pytest.approx(-1.0), 400)
+    lag = 400 - 2 * (18 * 2 / 4 + 2 * 2 / 3)
+    found = moran((cols >= 10).astype(float), everywhere, corners=False)
+    assert found is not None and found[0] == pytest.approx(lag / 400)
+    assert moran(np.ones((20, 20)), everywhere, corners=True) is None
+    alone = np.zeros((20, 20), bool)
+    alone[::3, ::3] = True
+    assert moran(rows.astype(float), alone, corners=True) is None
+
+
+def test_hot_spots_by_hand() -> None:
+    rng = np.random.default_rng(2)
+    data, valid = rng.normal(3, 2, (14, 17)), rng.random((14, 17)) > 0.2
+    z = hot_spots(data, valid, 5)
+    assert z is not None
+    n_all, mean, std = int(valid.sum()), data[valid].mean(), data[valid].std()
+    for r, c in np.argwhere(valid):
+        part = np.s_[max(0, r - 2) : r + 3, max(0, c - 2) : c + 3]
+        w, total = valid[part].sum(), data[part][valid[part]].sum()
+        assert z[r, c] == pytest.approx((total - mean * w) / (std * math.sqrt((n_all * w - w**2) / (n_all - 1))))
+    assert np.isnan(z[~valid]).all()
+
+
+def test_hot_spots_of_a_scene_are_looked_at_again() -> None:
+    good = n.hot()
+    look = CHECKS["consistency.raster_matches_source"].look
+    assert look(good.case()).outcome == "passed"
+    ref = good.observation.result.layers[0]
+    raster = good.bench.layers.read_raster(ref)
+    other = good.bench.layers.put_raster(replace(raster, data=raster.data * 0.9), label=ref.label, scene_id="s")
+    assert look(good.but({"/result/layers/0": other.model_dump(mode="json")}).case()).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("scale", "outcome", "severity"), [(1.0, "passed", None), (1.5, "failed", "warn"), (0.001, "failed", None)]
+)
+def test_a_length_a_little_off_is_warned_of_and_one_far_off_blocks(scale: float, outcome: str, severity: str | None) -> None:
+    good = n.shoreline()
+    found = CHECKS["consistency.length_recomputes"].look(
+        good.but({"/result/value": scale * float(good.observation.result.value or 0)}).case()
+    )
+    assert (found.outcome, found.severity) == (outcome, severity), found.message
+
+
+def test_z_and_p_of_likeness_belong_together() -> None:
+    look = CHECKS["consistency.moran_recomputes"].look
+    for told in ({"p_value": 0.4}, {"z": -3.0, "p_value": 0.0027}, {"expected": -0.1}):
+        assert look(n.told(n.autocorrelated(), "raster.summarize.moran", **told).case()).outcome == "failed", told
+    assert look(n.told(n.autocorrelated(), "raster.summarize.moran", z=...).case()).outcome == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"likeness": 0.2}, {"shift_px": [8.0, 9.0], "shift_length_px": 12.0416}, {"shift_length_px": 1.0}, {"shift_m": 9999.0}],
+)
+def test_shifts_that_are_none(told: dict[str, Any]) -> None:
+    found = CHECKS["geometry.shift_believable"].look(n.told(n.coregistered(), "raster.product.coregister", **told).case())
+    assert found.outcome == "failed", found
+
+
+def test_windows_of_a_place_are_counted_again() -> None:
+    look = CHECKS["consistency.class_is_the_likeliest"].look
+    for at, value in (("windows", 5), ("p", 0.95), ("p", 1.2)):
+        assert look(n.place().but({f"/result/items/0/{at}": value}).case()).outcome == "failed"
+    assert look(n.place().but({"/evidence/source/thresholds/probability": 0.9}).case()).outcome == "failed"
