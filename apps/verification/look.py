@@ -190,22 +190,21 @@ class Look:
 
     def _read(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
         step = step_of(self.case, window)
+        # the reader takes the samples (stored pixels all of them): decoding a hundred million for one in a thousand is waste
+        by_reader = window[2] * window[3] > self.case.limits.full_look_px
         # content-addressed: the same bytes under the same reading rules give the same pixels
-        key = (scene.artifact, scene.grid, scene.bands, scene.fill_rules, indices, window, step)
+        key = (scene.artifact, scene.grid, scene.bands, scene.fill_rules, indices, window, step, by_reader)
         held = _KEPT.get(key)
         if held is None:
-            held = self._decode(scene, indices, window, step)
+            held = self._decode(scene, indices, window, step, by_reader=by_reader)
             _KEPT.put(key, held)
         return held
 
-    def _decode(self, scene: SceneInfo, indices: tuple[int, ...], window: Window, step: int) -> Plane:
+    def _decode(self, scene: SceneInfo, indices: tuple[int, ...], window: Window, step: int, *, by_reader: bool) -> Plane:
         reader = self.case.open(scene.scene_id)
         if reader is None:
             raise CannotLookError("the source's pixels are not at hand")
-        shape, every = None, step
-        if window[2] * window[3] > self.case.limits.full_look_px:
-            # the reader takes the samples (stored pixels all of them): decoding a hundred million for one in a thousand is waste
-            shape, every = (-(-window[3] // step), -(-window[2] // step)), 1
+        shape, every = ((-(-window[3] // step), -(-window[2] // step)), 1) if by_reader else (None, step)
         raw = reader.read(indices, window, shape, physical=False)
         info = {b.index: b for b in scene.bands}
         # scale and offset are applied here, once, from the scene's own record

@@ -1025,7 +1025,7 @@ def vector_recomputes(case: Case) -> Finding:
             globe = shapely.transform(fine, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
             found = geod.geometry_area_perimeter(shapely.orient_polygons(globe)) if case.kind == "area" else None
             truth = abs(float(found[0])) if found is not None else float(geod.geometry_length(globe))
-            mine = to_si(case.value, case.observation.result.unit) or math.nan
+            mine = _si(case)
     except Exception:  # an unreadable file is another check's finding
         return not_applicable("the vector file cannot be read")
     if not abs(mine - truth) <= 0.002 * truth:
@@ -1221,7 +1221,7 @@ def value_matches_source(case: Case) -> Finding:
             value, unit, statistic = case.value * (factor(case.observation.result.unit) or 1.0), "1", "mean"
         elif op == "raster.summarize.area":
             truth = _area_from_source(case, look, scene, source)
-            value, unit, statistic = to_si(case.value, case.observation.result.unit) or math.nan, "m2", "mean"
+            value, unit, statistic = _si(case), "m2", "mean"
         else:
             return not_applicable(f"the second look does not follow {op}")
     except CannotLookError as why:
@@ -1247,6 +1247,12 @@ def value_matches_source(case: Case) -> Finding:
         at=at,
         scores={"look_agreement": score},
     )
+
+
+def _si(case: Case) -> float:
+    """The value in SI units; NaN where there is none. Zero is a value."""
+    found = None if case.value is None else to_si(case.value, case.observation.result.unit)
+    return math.nan if found is None else found
 
 
 def _closeness(value: float, truth: Estimate) -> float:

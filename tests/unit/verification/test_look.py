@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from apps.verification import look
 from apps.verification.checks import Limits, run_checks
 from apps.verification.checks.consistency import otsu, pieces
 from apps.verification.formulas import INDICES
@@ -49,6 +50,13 @@ def test_whole_thinned_and_windowed_looks_agree_with_right_observations(limits: 
         results, scores = run_checks(make().but(limits=limits).case())
         assert [c.message for c in results if c.outcome in ("failed", "errored")] == []
         assert scores.get("look_agreement", 1.0) > 0.5
+
+
+def test_what_a_reader_sampled_is_not_taken_for_every_nth_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "_KEPT", PlaneCache())
+    for limits in (SAMPLED, Limits(dense_look_px=800), SAMPLED):
+        results, _ = run_checks(s.mean().but(limits=limits).case(), ["consistency.raster_matches_source"])
+        assert [c.outcome for c in results] == ["passed"], results[0].message
 
 
 @pytest.mark.parametrize("limits", [Limits(dense_look_px=800), SAMPLED])
