@@ -168,7 +168,8 @@ def test_mask_faults(name: str, holds: Callable[[Any, Any], bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "n"), [("duplicated_detections", 32), ("merged_detections", 8), ("every_second_lost", 8), ("tile_coordinates", 16)]
+    ("name", "n"),
+    [("duplicated_detections", 122), ("merged_detections", 30), ("every_second_lost", 31), ("tile_coordinates", 61)],
 )
 def test_detection_faults(name: str, n: int) -> None:
     bench = s.photo()

@@ -1,60 +1,87 @@
-"""Observations for the tests of the checks: made by the real tools over small rasters, or written out as other agents' are."""
+"""Observations for the tests of the checks: made by the real tools over windows of shipped imagery (``REAL`` names the file and
+the window of each array of pixels), or written out over such a window as other agents' are."""
 
 from __future__ import annotations
 
 import copy
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
+from apps.core.digests import digest_bytes
 from apps.core.evidence.observation import InputRef, LayerRef, Observation, TaskRef
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.bands import FillRule
-from apps.core.geo.measures import area_of_mask_m2
 from apps.core.geo.scene import SceneInfo
 from apps.verification.checks import Case, Limits
-from tests.unit.tools.rasters import Bench, MemoryReader, scene
+from tests.unit.tools.rasters import UTM, Bench, MemoryReader, from_file, scene
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 ROLES = ("blue", "green", "red", "nir")
+SHIPPED = Path(__file__).resolve().parents[3] / "apps" / "imagery" / "samples"
+HERE = Path(__file__).resolve().parent / "data"
+FISHBOURNE = SHIPPED / "geopandas_s2a_l2a_fishbourne.tif"
+CROWNS = SHIPPED / "OSBS_029.tif"
+STREET = SHIPPED / "riotiler_hro_colorado_26913.tif"
+CLOUDY = HERE / "landsat8_cloudy_window.tif"
+RGB = ("red", "green", "blue")
+
+Window = tuple[int, int, int, int]
+# digest of an array of pixels → the shipped file and the window (column, row, width, height) that it was cut from
+REAL: dict[str, tuple[Path, Window]] = {}
 
 
-def planes(seed: int, height: int = 60, width: int = 80, fill_rows: int = 10, level: float = 1.0) -> NDArray[np.uint16]:
-    """Stored reflectances × 10,000 of fields, a lake and ``fill_rows`` rows of undeclared zeros."""
-    rng = np.random.default_rng(seed)
-    out = rng.normal((600, 900, 800, 3200), (60, 80, 90, 500), (height, width, 4)).transpose(2, 0, 1)
-    out[3] *= level
-    out[:, 20:40, 10:35] = rng.normal((700, 800, 500, 200), 30, (20, 25, 4)).transpose(2, 0, 1)
-    stored = np.clip(out, 1, 10000).astype(np.uint16)
-    stored[:, :fill_rows] = 0
-    return stored
+@lru_cache
+def _whole(path: Path) -> tuple[SceneInfo, NDArray[Any]]:
+    return from_file(path, {})
 
 
-def optical(
-    scene_id: str = "s",
-    seed: int = 1,
-    *,
-    date: str | None = "2024-04-02",
-    level: float = 1.0,
-    **more: Any,
-) -> tuple[SceneInfo, NDArray[Any]]:
-    info, stored = scene(
-        planes(seed, level=level),
-        ROLES,
-        scene_id=scene_id,
-        unit="reflectance",
-        scale=1e-4,
-        date=date,
-        fill=[FillRule(kind="all_bands_equal", value=0, share=1 / 6)],
-        **more,
+def cut(path: Path, roles: Sequence[str], at: Window | None = None, **facts: Any) -> tuple[SceneInfo, NDArray[Any]]:
+    """A window of a shipped file, all of its bands, as a scene whose bands have these roles; ``facts`` as of ``scene``."""
+    info, stored = _whole(path)
+    col, row, width, height = at or (0, 0, info.grid.width, info.grid.height)
+    pixels = np.ascontiguousarray(stored[:, row : row + height, col : col + width])
+    made, _ = scene(pixels, roles, **facts)
+    REAL[made.artifact] = (path, (col, row, width, height))
+    return made.model_copy(update={"grid": info.grid.window(col, row, width, height)}), pixels
+
+
+@lru_cache
+def _shipped() -> dict[str, tuple[Path, Window]]:
+    """The shipped files as they are, for samples that use one whole."""
+    found = {}
+    for path in sorted([*SHIPPED.rglob("*.tif"), *SHIPPED.rglob("*.jp2")]):
+        info, stored = from_file(path, {})
+        found[digest_bytes(stored.tobytes())] = (path, (0, 0, info.grid.width, info.grid.height))
+    return found
+
+
+COAST: Window = (60, 40, 80, 60)  # fields and sea near Fishbourne, and a corner of the fill that the file doesn't declare
+
+
+def optical(scene_id: str = "s", *, date: str | None = "2024-04-02", **more: Any) -> tuple[SceneInfo, NDArray[Any]]:
+    """The coast: Sentinel-2 reflectances × 10,000 with undeclared zeros. The file has no date, a question gives one."""
+    _, stored = _whole(FISHBOURNE)
+    zeros = (stored[:, COAST[1] : COAST[1] + COAST[3], COAST[0] : COAST[0] + COAST[2]] == 0).all(axis=0)
+    rules = [FillRule(kind="all_bands_equal", value=0, share=float(zeros.mean()))]
+    info, pixels = cut(
+        FISHBOURNE, ROLES, COAST, scene_id=scene_id, unit="reflectance", scale=1e-4, date=date, fill=rules, **more
     )
-    return info.model_copy(update={"valid_share": 5 / 6}), stored
+    return info.model_copy(update={"valid_share": float(1 - zeros.mean())}), pixels
+
+
+def ndvi_of(stored: NDArray[Any], red: int = 2, nir: int = 3) -> NDArray[np.float64]:
+    """NDVI of stored values (bands, rows, columns) whose scale is the same in both bands; NaN where all bands are zero."""
+    pixels = stored.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((stored == 0).all(axis=0), np.nan, (pixels[nir] - pixels[red]) / (pixels[nir] + pixels[red]))
 
 
 @dataclass
@@ -77,6 +104,17 @@ class Sample:
         return Case(
             self.observation, question, self.history, self.rejected, self.supporting, self.bench.layers, reader, self.limits
         )
+
+    @property
+    def sources(self) -> list[tuple[Path, Window] | None]:
+        """For each scene the shipped file and the window that its pixels are; None where they are of no file."""
+        digests = [digest_bytes(pixels.tobytes()) for pixels in self.bench.stored.values()]
+        return [REAL.get(d) or _shipped().get(d) for d in digests]
+
+    @property
+    def is_of_the_tools(self) -> bool:
+        """Whether the project's own tools made the observation (before something in it was falsified)."""
+        return self.observation.provenance.revision == "test"
 
     def but(self, changes: dict[str, Any] | None = None, **fields: Any) -> Sample:
         """A copy whose observation differs at JSON pointers (``...`` removes), and whose other fields differ."""
@@ -151,11 +189,26 @@ def nir() -> Sample:
     )
 
 
+BEFORE, AFTER = (SHIPPED / f"landsat7_p15r32_{day}.tif" for day in ("2002-07-20", "2002-11-25"))
+LANDSAT7 = ("blue", "green", "red", "nir", "swir1", "swir2", "thermal1", "thermal2")
+VALLEY: Window = (100, 100, 80, 60)
+
+
+def kelvin(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Brightness temperature of Landsat 7's low-gain thermal counts: constants of the Landsat 7 handbook, table 9.2 and 11.5."""
+    radiance = 0.067087 * counts.astype(np.float64) - 0.06709
+    return np.asarray(1282.71 / np.log(666.09 / radiance + 1))
+
+
 @lru_cache
 def temperature() -> Sample:
-    stored = np.random.default_rng(4).normal(29000, 300, (1, 40, 40)).astype(np.uint16)
+    """The thermal band of July as brightness temperature, kept in hundredths of a kelvin as products of temperature are."""
+    info, held = cut(BEFORE, LANDSAT7, VALLEY)
+    stored = np.round(kelvin(held[6:7]) * 100).astype(np.uint16)
+    made, _ = scene(stored, ("thermal1",), unit="K", scale=0.01)
+    REAL[made.artifact] = REAL[info.artifact]
     return ask(
-        Bench(scene(stored, ("thermal1",), unit="K", scale=0.01)),
+        Bench((made.model_copy(update={"grid": info.grid}), stored)),
         "What is the mean surface temperature?",
         "number",
         "execute",
@@ -208,11 +261,21 @@ def region() -> Sample:
     )
 
 
-DAYS = ("2024-01-10", "2024-02-09", "2024-03-10", "2024-04-09", "2024-05-09")
+DAYS = ("2013-09-14", "2013-10-16", "2013-11-17", "2013-12-19", "2014-01-17")
 
 
 def _dated() -> Bench:
-    return Bench(*(optical(f"d{k}", k + 10, date=day, level=1 - 0.1 * k) for k, day in enumerate(DAYS)))
+    """Five months of MODIS NDVI at Sinop, from the sowing of soy to its harvest."""
+    return Bench(
+        *(
+            cut(
+                SHIPPED / "mod13q1_sinop" / f"TERRA_MODIS_012010_NDVI_{day}.jp2", ("ndvi",), (80, 40, 80, 60),
+                scene_id=f"d{k}", date=day, unit="1", scale=1e-4, valid_range=(-2000, 10000),
+                fill=[FillRule(kind="outside_range", source="profile")],
+            )
+            for k, day in enumerate(DAYS)
+        )
+    )  # fmt: skip
 
 
 def _series(op: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +283,7 @@ def _series(op: str, params: dict[str, Any]) -> dict[str, Any]:
     for k in range(len(DAYS)):
         nodes += [
             (f"a{k}", "asset.scene", (), {"scene": f"d{k}"}),
-            (f"b{k}", "raster.product.index", (f"a{k}",), {"index": "ndvi"}),
+            (f"b{k}", "raster.product.band", (f"a{k}",), {"role": "ndvi"}),
         ]
     return graph(*nodes, ("out", op, [f"b{k}" for k in range(len(DAYS))], params))
 
@@ -260,10 +323,10 @@ def trend() -> Sample:
 
 @lru_cache
 def change() -> Sample:
-    bench = Bench(optical("a", 21, date="2024-01-10"), optical("b", 22, date="2024-07-10", level=0.6))
+    pair = (("a", BEFORE, "2002-07-20"), ("b", AFTER, "2002-11-25"))
     return ask(
-        bench,
-        "What is the mean NDVI change from January to July?",
+        Bench(*(cut(path, LANDSAT7, VALLEY, scene_id=i, date=day) for i, path, day in pair)),
+        "What is the mean NDVI change from July to November?",
         "number",
         "execute",
         graph(
@@ -365,17 +428,55 @@ def box(x0: float, y0: float, x1: float, y1: float, name: str = "tree", score: f
     }
 
 
-def trees() -> list[dict[str, Any]]:
-    """Sixteen crowns of 3 × 3 m at 10 cm in a grid, in an image of 200 × 160 pixels."""
-    return [
-        box(5 + 45 * i, 4 + 38 * j, 35 + 45 * i, 34 + 38 * j, score=0.5 + 0.02 * (4 * i + j)) for i in range(4) for j in range(4)
-    ]
+@lru_cache
+def crowns() -> tuple[Window, ...]:
+    """The corners of the 61 crowns that were drawn by hand in the picture of Ordway-Swisher."""
+    with (HERE / "OSBS_029.csv").open() as file:
+        return tuple((int(r["xmin"]), int(r["ymin"]), int(r["xmax"]), int(r["ymax"])) for r in csv.DictReader(file))
+
+
+def trees(score: float | None = None) -> list[dict[str, Any]]:
+    """The crowns as a detector would hand them over, with rising scores or with this one."""
+    return [box(*c, score=round(0.5 + 0.005 * k, 3) if score is None else score) for k, c in enumerate(crowns())]
 
 
 def photo() -> Bench:
-    stored = np.random.default_rng(5).integers(20, 220, (3, 160, 200)).astype(np.uint8)
-    info, pixels = scene(stored, ("red", "green", "blue"), pixel=0.1, unit="DN", crs="EPSG:32617", origin=(400000.0, 3280000.0))
-    return Bench((info, pixels))
+    """A forest at 10 cm."""
+    return Bench(cut(CROWNS, RGB))
+
+
+@lru_cache
+def found() -> Sample:
+    """The trees that the project's own finder of crowns finds."""
+    call = {
+        "image_paths": ["s"],
+        "objective": "trees",
+        "mode": "objects",
+        "target_groups": {"tree": ["tree", "tree crown"]},
+        "objects_method": {"score_threshold": 0.25},
+    }
+    return ask(photo(), "How many trees are there?", "integer", "perceive", call)
+
+
+def found_boxes() -> list[dict[str, Any]]:
+    """What it finds: 55 boxes with their scores."""
+    ref = found().observation.result.layers[0]
+    held = [f["properties"] for f in found().bench.layers.read_features(ref)]
+    return [box(*p["box"], score=p["score"]) for p in held]
+
+
+def found_instead(features: list[dict[str, Any]]) -> Sample:
+    """``found``, whose boxes are these; the counts on its record follow."""
+    made = found()
+    ref = made.bench.layers.put_features(features, kind="boxes", crs="image", label="tree", scene_id="s")
+    return made.but(
+        {
+            "/result/layers/0": ref.model_dump(mode="json"),
+            "/evidence/intermediate/scores": [f["properties"]["score"] for f in features],
+            "/evidence/intermediate/kept": len(features),
+            "/evidence/intermediate/candidates": len(features) + 3,
+        }
+    )
 
 
 def objects(features: list[dict[str, Any]] | None = None, bench: Bench | None = None, **changes: Any) -> Sample:
@@ -399,7 +500,7 @@ def objects(features: list[dict[str, Any]] | None = None, bench: Bench | None = 
             "objective": "trees",
             "mode": "objects",
             "target_groups": {"tree": ["tree", "crown"]},
-            "objects_method": {"score_threshold": 0.4, "iou_threshold": 0.5, "tile_px": 128, "overlap": 0.2},
+            "objects_method": {"score_threshold": 0.4, "iou_threshold": 0.5, "tile_px": 256, "overlap": 0.2},
         },
         source={
             "weights": [{"name": "crowns", "digest": "sha256:" + "a" * 64, "licence": "MIT"}],
@@ -412,7 +513,7 @@ def objects(features: list[dict[str, Any]] | None = None, bench: Bench | None = 
             "scores": scores,
             "candidates": len(features) + 1,
             "kept": len(features),
-            "passes": [{"zoom": 1.0, "tile_px": 128, "tiles": 4, "tiles_empty": 0}],
+            "passes": [{"zoom": 1.0, "tile_px": 256, "tiles": 4, "tiles_empty": 0}],
         },
         validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "applicability": {"ok": True}},
         layers=[kept, weak],
@@ -420,105 +521,75 @@ def objects(features: list[dict[str, Any]] | None = None, bench: Bench | None = 
     return made.but(changes) if changes else made
 
 
+@lru_cache
 def counted() -> Sample:
-    """measure count over ``objects``."""
-    first = objects()
-    return written(
-        first.bench,
-        "measure",
-        kind="count",
-        value=16,
-        question="How many trees are there?",
-        form="integer",
-        coarse="count",
-        arguments={
-            "sources": [{"name": "tree", "mode": "objects", "layer": {"observation": "o-1", "label": "tree"}}],
-            "spec": {"metric": "count", "subject": "tree"},
-        },
-        interval=(14, 18),
-        source={
-            "layers": [{"name": "tree", "artifact": first.observation.result.layers[0].artifact}],
-            "metric": "count",
-            "unit": "1",
-        },
-        intermediate={"numerator": 16, "denominator": None, "n_px": None},
-        validity={"layer_status": "complete", "class_complete": True},
-        parents=[first.observation],
-    )
+    """measure count over ``found``."""
+    first = found()
+    call = {
+        "sources": [{"name": "tree", "mode": "objects", "layer": {"observation": first.observation.id, "label": "tree"}}],
+        "spec": {"metric": "count", "subject": "tree"},
+    }
+    return ask(first.bench, "How many trees are there?", "integer", "measure", call, [first.observation])
 
 
+ASKED_OF_WATER = {
+    "area": ("area", "How many hectares of water are there?"),
+    "ratio": ("share", "What share of the area is water?"),
+    "boolean": ("boolean", "Is there any water?"),
+    "count": ("integer", "How many water bodies are there?"),
+}
+
+
+@lru_cache
 def measured(metric: str) -> Sample:
-    """measure area, ratio or boolean over the mask of ``water``."""
+    """measure area, ratio, boolean or count over the mask of ``water``."""
     first = water()
-    ref = first.observation.layer("mask")
-    assert ref is not None
-    assert ref.grid is not None
-    mask, valid = first.bench.layers.read_mask(ref)
-    true, whole = area_of_mask_m2(mask, ref.grid).area_m2, area_of_mask_m2(valid, ref.grid).area_m2
-    kind, value, unit, question = {
-        "area": ("area", true / 1e4, "ha", "How many hectares of water are there?"),
-        "ratio": ("ratio", true / whole, "1", "What share of the area is water?"),
-        "boolean": ("boolean", True, "1", "Is there any water?"),
-        "count": ("count", int(ndimage.label(mask, structure=np.ones((3, 3)))[1]), "1", "How many water bodies are there?"),
-    }[metric]
-    return written(
-        first.bench,
-        "measure",
-        kind=kind,
-        value=value,
-        unit=unit,
-        question=question,
-        coarse=metric,
-        task_type="area_measurement",
-        form={"area": "area", "ratio": "share", "boolean": "boolean", "count": "integer"}[metric],
-        arguments={
-            "sources": [{"name": "water", "mode": "regions", "layer": {"observation": first.observation.id, "label": "water"}}],
-            "spec": {"metric": metric, "subject": "water", "unit": unit, "of": "area"},
-        },
-        source={"layers": [{"name": "water", "artifact": ref.artifact}], "metric": metric, "unit": unit, "method": "grid"},
-        intermediate={"numerator": value if metric == "count" else true, "denominator": whole, "n_px": int(mask.sum())},
-        validity={"layer_status": "complete", "class_complete": True},
-        parents=[first.observation],
-    )
+    form, question = ASKED_OF_WATER[metric]
+    call = {
+        "sources": [{"name": "water", "mode": "regions", "layer": {"observation": first.observation.id, "label": "water"}}],
+        "spec": {"metric": metric, "subject": "water", **({"unit": "ha"} if metric == "area" else {})},
+    }
+    return ask(first.bench, question, form, "measure", call, [first.observation])
 
 
-def apart(value: float = 4.5, unit: str = "m") -> Sample:
-    """measure distance between two layers of boxes: 45 pixels of 10 cm apart."""
-    bench = photo()
-    one = bench.layers.put_features(
-        [box(10, 10, 30, 30, "car"), box(10, 100, 30, 120, "car")], kind="boxes", crs="image", label="car", scene_id="s"
-    )
-    two = bench.layers.put_features(
-        [box(75, 10, 100, 30, "house"), box(150, 100, 180, 120, "house")], kind="boxes", crs="image", label="house", scene_id="s"
-    )
-    first = objects(bench=bench)
-    parent = first.observation.model_copy(update={"result": first.observation.result.model_copy(update={"layers": (one, two)})})
-    return written(
-        bench,
-        "measure",
-        kind="distance",
-        value=value,
-        unit=unit,
-        question="How far is the nearest house from a car?",
-        form="distance",
-        task_type="distance_measurement",
-        coarse="distance",
-        arguments={
-            "sources": [{"name": n, "mode": "objects", "layer": {"observation": "o-1", "label": n}} for n in ("car", "house")],
-            "spec": {"metric": "distance", "subject": "car", "reference": "house", "distance_statistic": "minimum"},
-        },
-        source={
-            "layers": [{"name": "car", "artifact": one.artifact}, {"name": "house", "artifact": two.artifact}],
-            "metric": "distance",
-            "unit": unit,
-        },
-        intermediate={"numerator": value, "denominator": None, "n_px": None},
-        validity={"layer_status": "complete", "class_complete": True},
-        parents=[parent],
-    )
+# the street in Colorado: corners of what a person sees there, in pixels
+CARS = ((129, 81, 144, 116), (151, 78, 165, 115), (172, 83, 187, 117), (192, 79, 206, 115))
+HOUSES = ((138, 223, 191, 232), (238, 206, 317, 232), (342, 202, 383, 232))
 
 
-def caption(text: str = "A grid of tree crowns on bare ground.") -> Sample:
+def street() -> Bench:
+    """Four cars on a traffic island, three roofs, at 15 cm."""
+    return Bench(cut(STREET, RGB))
+
+
+def nearest_m(bench: Bench) -> float:
+    """Metres between the nearest house and car: the gaps of their boxes, by the sides of a pixel."""
+    a, _, _, _, e, _ = bench.question.scenes[0].grid.transform
+    gaps = [
+        (max(h[0] - c[2], c[0] - h[2], 0) * abs(a), max(h[1] - c[3], c[1] - h[3], 0) * abs(e)) for h in HOUSES for c in CARS
+    ]
+    return float(min(np.hypot(x, y) for x, y in gaps))
+
+
+@lru_cache
+def apart() -> Sample:
+    """measure distance from the nearest car to the nearest house: 32 columns and 91 rows of pixels. A person drew the boxes."""
+    bench = street()
+    put = bench.layers.put_features
+    layers = {
+        n: put([box(*c, n) for c in boxes], kind="boxes", crs="image", label=n, scene_id="s")
+        for n, boxes in (("car", CARS), ("house", HOUSES))
+    }
+    first = objects([box(*c, "car") for c in CARS], bench).observation
+    parent = first.model_copy(update={"result": first.result.model_copy(update={"layers": tuple(layers.values())})})
+    call = {
+        "sources": [{"name": n, "mode": "objects", "layer": {"observation": "o-1", "label": n}} for n in layers],
+        "spec": {"metric": "distance", "subject": "car", "reference": "house", "distance_statistic": "minimum"},
+    }
+    return ask(bench, "How far is the nearest house from a car?", "distance", "measure", call, [parent])
+
+
+def caption(text: str = "Crowns of trees over bare sand, with their shadows.") -> Sample:
     """perceive evidence: a text."""
     return written(
         photo(),
@@ -541,17 +612,24 @@ def caption(text: str = "A grid of tree crowns on bare ground.") -> Sample:
     )
 
 
-def watched(mask_day: str = "2024-04-02", *, is_used: bool = True) -> Sample:
-    """execute over a scene with a quality band."""
-    _, stored = optical()
-    qa = np.zeros((1, *stored.shape[1:]), np.uint16)
-    more, pixels = scene(np.concatenate([stored, qa]), (*ROLES, "qa"), unit="reflectance", scale=1e-4, date="2024-04-02")
-    made = mean()
-    bench = Bench((more, pixels))
-    bench.layers = made.bench.layers
-    bench.question = bench.question.model_copy(update={"text": made.observation.task.question})
-    held = {"scene": "s", "band": 5, "acquired_at": mask_day} if is_used else None
-    return Sample(patched(made.observation, {"/evidence/validity/quality_mask": held}), bench, question=bench.question)
+def cloudy() -> Bench:
+    """A window of Landsat 8 with its own quality band: a fifth of it lies under clouds."""
+    info, pixels = cut(CLOUDY, ("red", "nir", "qa"), date="2024-04-02")
+    bands = tuple(b.model_copy(update={"scheme": "landsat_precollection"}) if b.role == "qa" else b for b in info.bands)
+    return Bench((info.model_copy(update={"bands": bands}), pixels))
+
+
+@lru_cache
+def watched(*, is_used: bool = True) -> Sample:
+    """Mean NDVI without the pixels that the scene's quality band flags, or with them."""
+    product = ("i", "raster.product.index", ("s1",), {"index": "ndvi", **({"quality_mask": "auto"} if is_used else {})})
+    nodes = graph(S, product, ("out", "raster.summarize.statistic", ("i",), {"statistic": "mean"}))
+    return ask(cloudy(), "What is the mean NDVI?", "number", "execute", nodes)
+
+
+def flagged(day: str) -> Sample:
+    """The same, on whose record the mask has a day."""
+    return watched().but({"/evidence/validity/quality_mask": {"scene": "s", "band": 3, "acquired_at": day}})
 
 
 def quotient() -> Sample:
@@ -566,18 +644,23 @@ def quotient() -> Sample:
     return ask(Bench(optical()), "What is mean near infrared over mean red?", "number", "execute", graph(*nodes))
 
 
-def _square(x: float, y: float, side: float, **properties: Any) -> dict[str, Any]:
-    """A square with its lower left corner at x, y."""
-    ring = [[x, y], [x + side, y], [x + side, y + side], [x, y + side], [x, y]]
+def _outline(bench: Bench, corners: Sequence[tuple[float, float]], **properties: Any) -> dict[str, Any]:
+    """A polygon in map coordinates, of corners (column, row) that were read off the picture."""
+    grid = bench.question.scenes[0].grid
+    ring = [list(map(float, grid.xy(c, r))) for c, r in [*corners, corners[0]]]
     return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": properties}
+
+
+def _corners(x0: float, y0: float, x1: float, y1: float) -> list[tuple[float, float]]:
+    return [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
 
 
 @lru_cache
 def zoned() -> Sample:
-    """Mean NDVI of two fields of a vector file; one of them lies in the lake."""
+    """Mean NDVI of two rectangles, as of a vector file: one on land, one in the sea."""
     bench = Bench(optical())
-    fields = [_square(600400, 5599650, 150, name="dry"), _square(600120, 5599650, 120, name="lake")]
-    ref = bench.layers.put_features(fields, kind="polygons", crs="EPSG:32630", label="fields.geojson")
+    fields = [_outline(bench, _corners(*ZONES[name]), name=name) for name in ZONES]
+    ref = bench.layers.put_features(fields, kind="polygons", crs=UTM, label="fields.geojson")
     nodes = graph(
         S, NDVI, ("z", "vector.zones", (), {"vector": ref.artifact}),
         ("out", "raster.summarize.zonal", ("i", "z"), {"statistic": "mean", "pick": "max"}),
@@ -585,33 +668,47 @@ def zoned() -> Sample:
     return ask(bench, "Which of the fields has the highest NDVI?", "class", "execute", nodes)
 
 
+ZONES: dict[str, Window] = {"land": (5, 25, 20, 40), "sea": (40, 25, 55, 40)}
+ROAD = ((36, 90), (55, 153), (118, 164), (178, 161), (246, 145), (315, 96), (383, 36))  # along the middle of the lower lane
+ISLAND = ((105, 78), (109, 78), (109, 110), (209, 111), (232, 73), (264, 73), (275, 82), (269, 93), (252, 108), (227, 123),
+          (192, 131), (142, 138), (104, 137), (82, 126), (78, 115))  # fmt: skip
+
+
 @lru_cache
 def near_the_road() -> Sample:
-    """How many of three houses lie within 50 m of a road: two."""
-    bench = Bench(optical())
-    houses = [_square(600000 + 10 * k, 5600000 + d, 8.0) for k, d in enumerate((20.0, 45.0, 60.0))]
-    road = {"type": "LineString", "coordinates": [[599900.0, 5600000.0], [600200.0, 5600000.0]]}
+    """How many of the three roofs lie within 12 m of the middle of the road: two, at 9 m; the third at 15 m."""
+    bench = street()
+    grid = bench.question.scenes[0].grid
+    roofs = [_outline(bench, _corners(*h)) for h in HOUSES]
+    road = {"type": "LineString", "coordinates": [list(map(float, grid.xy(c, r))) for c, r in ROAD]}
     line = {"type": "Feature", "geometry": road, "properties": {}}
     put = bench.layers.put_features
-    one, other = (put(f, kind="polygons", crs="EPSG:32630", label=n) for n, f in (("houses", houses), ("road", [line])))
+    one, other = (put(f, kind="polygons", crs=str(grid.crs), label=n) for n, f in (("houses", roofs), ("road", [line])))
     call = {
         "sources": [
             {"name": "houses", "mode": "extent", "vector": one.artifact},
             {"name": "road", "mode": "extent", "vector": other.artifact},
         ],
-        "spec": {"metric": "count", "subject": "houses", "reference": "road", "relation": "within", "distance_m": 50.0},
+        "spec": {"metric": "count", "subject": "houses", "reference": "road", "relation": "within", "distance_m": 12.0},
     }
-    return ask(bench, "How many houses lie within 50 m of the road?", "integer", "measure", call)
+    return ask(bench, "How many houses lie within 12 m of the road?", "integer", "measure", call)
 
 
-def drawn_field() -> Sample:
-    """measure area of a vector file: a square of 100 m in UTM."""
-    bench = Bench(optical())
-    ring = [[600000.0, 5600000.0], [600100.0, 5600000.0], [600100.0, 5600100.0], [600000.0, 5600100.0], [600000.0, 5600000.0]]
-    shape = {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": {}}
-    ref = bench.layers.put_features([shape], kind="polygons", crs="EPSG:32630", label="field")
+def drawn_island() -> Sample:
+    """measure area of a vector file: the outline of the traffic island."""
+    bench = street()
+    shape = _outline(bench, ISLAND)
+    ref = bench.layers.put_features([shape], kind="polygons", crs=str(bench.question.scenes[0].grid.crs), label="island")
     call = {
-        "sources": [{"name": "field", "mode": "extent", "vector": ref.artifact}],
-        "spec": {"metric": "area", "subject": "field", "unit": "ha"},
+        "sources": [{"name": "island", "mode": "extent", "vector": ref.artifact}],
+        "spec": {"metric": "area", "subject": "island", "unit": "m2"},
     }
-    return ask(bench, "How many hectares is the field?", "area", "measure", call)
+    return ask(bench, "How many m2 is the island?", "area", "measure", call)
+
+
+@lru_cache
+def none_so_green() -> Sample:
+    """A zero that is one: no pixel's NDVI is above 0.99."""
+    above = ("m", "raster.product.threshold", ("i",), {"op": ">", "value": 0.99})
+    nodes = graph(S, NDVI, above, ("out", "raster.summarize.area", ("m",), {"unit": "ha"}))
+    return ask(Bench(optical()), "How many hectares have NDVI above 0.99?", "area", "execute", nodes)

@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
+import shapely
+from rasterio.windows import Window
+from scipy import ndimage
 
 from apps.core.evidence.observation import LayerRef
 from apps.core.evidence.plan import Question
@@ -16,7 +20,7 @@ from apps.core.geo.grid import Grid
 from apps.verification.checks import CHECKS, Case, run_checks
 from apps.verification.checks.catalogue import Check
 from apps.verification.checks.consistency import is_one_figure
-from apps.verification.checks.document import render
+from apps.verification.checks.document import DRAWN_PIXELS, WRITTEN_OUT, render
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
 from tests.unit.verification import samples_new
@@ -83,7 +87,7 @@ def one_scene(sample: Sample, **update: Any) -> Sample:
 
 
 def polygons(ring: list[list[float]]) -> Sample:
-    made = s.objects()
+    made = s.found()
     feature = {
         "type": "Feature",
         "geometry": {"type": "Polygon", "coordinates": [ring]},
@@ -111,17 +115,45 @@ def stands_in(rejected_at: float, threshold: float) -> Sample:
     )
 
 
-def crowns(*, lost: bool = False) -> list[dict[str, Any]]:
-    """Seventy crowns all over the photo; ``lost``: those of its upper left quarter never came back."""
-    every = [(8 + 19 * i, 6 + 22 * j) for i in range(10) for j in range(7)]
-    return [s.box(x, y, x + 15, y + 15) for x, y in every if not (lost and x + 7.5 < 100 and y + 7.5 < 80)]
+def times(sample: Sample, factor: float) -> Sample:
+    """The same observation, whose figure is this many times what it was."""
+    value = sample.observation.result.value
+    assert isinstance(value, (int, float))
+    return sample.but({"/result/value": value * factor})
 
 
-def mask_and_boxes(x: int) -> Sample:
-    made = s.objects()
+def corners() -> list[Any]:
+    """(left, top, right, bottom, score) of each tree that was found."""
+    return [
+        (*f["geometry"]["coordinates"][0][0], *f["geometry"]["coordinates"][0][2], f["properties"]["score"])
+        for f in s.found_boxes()
+    ]
+
+
+def quarter_lost() -> Sample:
+    """The trees without those of the picture's upper left quarter."""
+    return s.found_instead([s.box(x, y, X, Y, score=p) for x, y, X, Y, p in corners() if not (x + X < 400 and y + Y < 400)])
+
+
+def tenfold() -> Sample:
+    """The trees a tenth as wide, as by a tool that took 10 cm for 1 m."""
+    return s.found_instead([s.box(x, y, x + (X - x) / 10, y + (Y - y) / 10, score=p) for x, y, X, Y, p in corners()])
+
+
+def found_twice() -> Sample:
+    """Four of the trees a second time, a pixel aside."""
+    return s.found_instead([*s.found_boxes(), *(s.box(x + 1, y + 1, X + 1, Y + 1, score=p) for x, y, X, Y, p in corners()[:4])])
+
+
+def mask_and_boxes(aside: int) -> Sample:
+    """The trees with a mask of what is green in their boxes, which lies so many pixels aside."""
+    made = s.found()
     grid = made.bench.question.scenes[0].grid
-    mask = np.zeros(grid.shape, bool)
-    mask[10:30, x : x + 20] = True
+    red, green, blue = made.bench.stored["s"].astype(int)
+    inside = np.zeros(grid.shape, bool)
+    for x0, y0, x1, y1, _ in corners():
+        inside[max(0, int(y0)) : int(y1) + 1, max(0, int(x0)) : int(x1) + 1] = True
+    mask = np.roll((2 * green - red - blue > 20) & inside, aside, axis=1)
     ref = made.bench.layers.put_mask(mask, np.ones_like(mask), grid, label="tree", scene_id="s")
     return made.but(
         {"/result/layers": [*(r.model_dump(mode="json") for r in made.observation.result.layers), ref.model_dump(mode="json")]}
@@ -246,17 +278,17 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         "failed",
     ),
     "contract.region_as_asked": (s.region, lambda: region_question(s.mean()), "failed"),
-    "contract.target_as_asked": (s.objects, lambda: asked(s.objects(), "How many ships are there?"), "failed"),
+    "contract.target_as_asked": (s.found, lambda: asked(s.found(), "How many ships are there?"), "failed"),
     "contract.task_is_the_questions": (s.mean, lambda: s.mean().but({"/task/question": "What is the mean NDWI?"}), "failed"),
-    "geometry.boxes_in_image": (s.objects, lambda: s.objects([*s.trees(), s.box(190, 150, 260, 210)]), "failed"),
+    "geometry.boxes_in_image": (s.found, lambda: s.found_instead([*s.found_boxes(), s.box(380, 390, 450, 460)]), "failed"),
     "geometry.no_duplicate_detections": (
-        s.objects,
-        lambda: s.objects([*s.trees(), *(s.box(6 + 45 * i, 5, 36 + 45 * i, 35) for i in range(4))]),
+        s.found,
+        found_twice,
         "failed",
     ),
     "geometry.polygons_valid": (
-        lambda: polygons([[1, 1], [9, 1], [9, 9], [1, 9], [1, 1]]),
-        lambda: polygons([[1, 1], [9, 9], [9, 1], [1, 9], [1, 1]]),
+        lambda: polygons(s.found_boxes()[0]["geometry"]["coordinates"][0]),
+        lambda: polygons([s.found_boxes()[0]["geometry"]["coordinates"][0][k] for k in (0, 2, 1, 3, 0)]),
         "failed",
     ),
     "geometry.layer_on_image_grid": (s.area, lambda: utm_zone(s.area(), "EPSG:32631"), "failed"),
@@ -274,12 +306,12 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "geometry.gsd_present": (lambda: s.measured("area"), lambda: no_size(s.area()), "failed"),
     "geometry.area_method_lawful": (lambda: mercator("geodesic"), lambda: mercator("planar"), "failed"),
     "geometry.mask_holds_its_points": (lambda: pointed_at(1), lambda: pointed_at(0), "failed"),
-    "geometry.mask_agrees_with_boxes": (lambda: mask_and_boxes(10), lambda: mask_and_boxes(25), "failed"),
-    "radiometry.fraction_in_range": (s.share, lambda: s.share().but({"/result/value": 74.5}), "failed"),
-    "radiometry.index_in_range": (s.mean, lambda: s.mean().but({"/result/value": 5303.0}), "failed"),
+    "geometry.mask_agrees_with_boxes": (lambda: mask_and_boxes(0), lambda: mask_and_boxes(60), "failed"),
+    "radiometry.fraction_in_range": (s.share, lambda: times(s.share(), 100), "failed"),
+    "radiometry.index_in_range": (s.mean, lambda: times(s.mean(), 1e4), "failed"),
     "radiometry.values_in_range": (s.mean, lambda: beyond_range(s.mean()), "failed"),
-    "radiometry.temperature_plausible": (s.temperature, lambda: s.temperature().but({"/result/value": 16.8}), "failed"),
-    "radiometry.reflectance_scaled": (s.nir, lambda: s.nir().but({"/result/value": 2900.0}), "failed"),
+    "radiometry.temperature_plausible": (s.temperature, lambda: s.temperature().but({"/result/value": 24.4}), "failed"),
+    "radiometry.reflectance_scaled": (s.nir, lambda: times(s.nir(), 1e4), "failed"),
     "radiometry.input_bands_as_scene": (s.mean, lambda: s.mean().but({"/inputs/0/bands/0/role": "swir1"}), "failed"),
     "radiometry.band_roles_as_formula": (s.mean, lambda: s.mean().but({"/evidence/source/band_mapping/s/nir": 2}), "failed"),
     "radiometry.no_band_twice": (s.mean, lambda: s.mean().but({"/evidence/source/band_mapping/s/nir": 3}), "failed"),
@@ -301,9 +333,9 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "completeness.series_without_hole": (s.series, lambda: items(s.series(), lambda i: [i[0], i[1], i[4]]), "failed"),
     "completeness.enough_valid_pixels": (s.mean, lambda: s.mean().but({"/evidence/intermediate/valid_px": 0}), "failed"),
     "completeness.valid_share_high": (s.mean, lambda: s.mean().but({"/evidence/validity/valid_share": 0.2}), "failed"),
-    "completeness.quality_mask_applied": (s.watched, lambda: s.watched(is_used=False), "failed"),
-    "completeness.quality_mask_of_date": (s.watched, lambda: s.watched("2024-05-20"), "failed"),
-    "completeness.no_failure_text": (s.caption, lambda: s.caption("Failed to call model"), "failed"),
+    "completeness.quality_mask_applied": (s.watched, lambda: s.watched(is_used=False), "inconclusive"),
+    "completeness.quality_mask_of_date": (lambda: s.flagged("2024-04-02"), lambda: s.flagged("2024-05-20"), "failed"),
+    "completeness.no_failure_text": (s.zoned, lambda: s.zoned().but({"/result/value": "Failed to call model"}), "failed"),
     "completeness.log_without_errors": (
         s.mean,
         lambda: s.mean().but({"/status/log": [{"at_s": 0.1, "level": "error", "message": "tile 3 was not read"}]}),
@@ -319,16 +351,16 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         lambda: s.share().but({"/evidence/intermediate/numerator": 9999}),
         "failed",
     ),
-    "consistency.ratio_recomputes": (s.share, lambda: s.share().but({"/result/value": 0.41}), "failed"),
+    "consistency.ratio_recomputes": (s.share, lambda: times(s.share(), 0.8), "failed"),
     "consistency.denominator_is_the_whole": (
         s.share,
         lambda: s.share().but({"/evidence/intermediate/denominator": 4800}),
         "failed",
     ),
-    "consistency.count_equals_kept": (s.counted, lambda: s.counted().but({"/result/value": 18}), "failed"),
+    "consistency.count_equals_kept": (s.counted, lambda: s.counted().but({"/result/value": 57}), "failed"),
     "consistency.kept_within_candidates": (
-        s.objects,
-        lambda: s.objects().but({"/evidence/intermediate/candidates": 9}),
+        s.found,
+        lambda: s.found().but({"/evidence/intermediate/candidates": 9}),
         "failed",
     ),
     "consistency.pieces_recount": (lambda: s.measured("count"), lambda: s.measured("count").but({"/result/value": 41}), "failed"),
@@ -337,29 +369,29 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         lambda: s.measured("boolean").but({"/result/value": False}),
         "failed",
     ),
-    "consistency.interval_holds_value": (s.counted, lambda: s.counted().but({"/result/interval": [20, 30]}), "failed"),
-    "consistency.nodes_agree_with_result": (s.mean, lambda: s.mean().but({"/result/value": 0.31}), "failed"),
+    "consistency.interval_holds_value": (s.counted, lambda: s.counted().but({"/result/interval": [60, 70]}), "failed"),
+    "consistency.nodes_agree_with_result": (s.mean, lambda: times(s.mean(), 0.8), "failed"),
     "consistency.area_recomputes": (
         lambda: s.measured("area"),
-        lambda: s.measured("area").but({"/result/value": 4 * float(s.measured("area").observation.result.value or 0)}),
+        lambda: times(s.measured("area"), 4),
         "failed",
     ),
     "consistency.share_recomputes": (
         lambda: s.measured("ratio"),
-        lambda: s.measured("ratio").but({"/result/value": 0.5}),
+        lambda: times(s.measured("ratio"), 1.3),
         "failed",
     ),
     "consistency.mask_count_on_record": (s.water, lambda: s.water().but({"/evidence/intermediate/mask_px": 12}), "failed"),
-    "consistency.statistic_recomputes": (s.mean, lambda: s.mean().but({"/result/value": 0.31}), "failed"),
+    "consistency.statistic_recomputes": (s.mean, lambda: times(s.mean(), 0.8), "failed"),
     "consistency.valid_count_recomputes": (s.mean, lambda: s.mean().but({"/evidence/intermediate/valid_px": 3000}), "failed"),
     "consistency.boolean_follows": (
         lambda: s.measured("boolean"),
         lambda: s.measured("boolean").but({"/result/value": False}),
         "failed",
     ),
-    "consistency.series_recomputes": (s.series, lambda: s.series().but({"/result/value": 0.9}), "failed"),
-    "consistency.trend_recomputes": (s.trend, lambda: s.trend().but({"/result/value": 0.9}), "failed"),
-    "consistency.value_matches_source": (s.mean, lambda: s.mean().but({"/result/value": 0.46}), "failed"),
+    "consistency.series_recomputes": (s.series, lambda: times(s.series(), 1.3), "failed"),
+    "consistency.trend_recomputes": (s.trend, lambda: times(s.trend(), 1.3), "failed"),
+    "consistency.value_matches_source": (s.mean, lambda: times(s.mean(), 0.9), "failed"),
     "consistency.series_matches_source": (
         s.series,
         lambda: items(s.series(), lambda i: [{**x, "value": i[0]["value"]} for x in i]),
@@ -367,15 +399,15 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     ),
     "consistency.raster_matches_source": (s.mean, lambda: scaled_raster(s.mean(), 0.9), "failed"),
     "consistency.mask_matches_source": (s.water, lambda: with_mask(s.water(), shifted), "failed"),
-    "consistency.arithmetic_recomputes": (s.quotient, lambda: s.quotient().but({"/result/value": 0.5}), "failed"),
+    "consistency.arithmetic_recomputes": (s.quotient, lambda: times(s.quotient(), 0.5), "failed"),
     "consistency.zonal_matches_source": (
         s.zoned,
         lambda: items(s.zoned(), lambda i: [{**x, "value": x["value"] + 0.02} for x in i]),
         "failed",
     ),
     "consistency.relation_recomputes": (s.near_the_road, lambda: s.near_the_road().but({"/result/value": 3}), "failed"),
-    "consistency.vector_recomputes": (s.drawn_field, lambda: s.drawn_field().but({"/result/value": 10_000.0}), "failed"),
-    "consistency.distance_recomputes": (s.apart, lambda: s.apart(9.0), "failed"),
+    "consistency.vector_recomputes": (s.drawn_island, lambda: times(s.drawn_island(), 1.3), "failed"),
+    "consistency.distance_recomputes": (s.apart, lambda: times(s.apart(), 2), "failed"),
     "consistency.agrees_with_history": (
         lambda: other_history(float(s.mean().observation.result.value or 0)),
         lambda: other_history(0.2),
@@ -388,25 +420,29 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     ),
     "consistency.estimate_in_bounds": (s.mean, lambda: s.mean().but({"/result/value": 0.999}), "failed"),
     "plausibility.area_within_scene": (s.area, lambda: s.area().but({"/result/unit": "km2"}), "failed"),
-    "plausibility.distance_within_scene": (s.apart, lambda: s.apart(4.5, "km"), "failed"),
+    "plausibility.distance_within_scene": (s.apart, lambda: s.apart().but({"/result/unit": "km"}), "failed"),
     "plausibility.stand_in_agrees": (lambda: stands_in(0.0, 0.001), lambda: stands_in(0.0, 0.9), "failed"),
-    "plausibility.no_empty_part_like_the_rest": (lambda: s.objects(crowns()), lambda: s.objects(crowns(lost=True)), "failed"),
-    "plausibility.object_sizes": (s.objects, lambda: s.objects([s.box(5 + 8 * i, 4, 7 + 8 * i, 6) for i in range(8)]), "failed"),
+    "plausibility.no_empty_part_like_the_rest": (s.found, quarter_lost, "failed"),
+    "plausibility.object_sizes": (s.found, tenfold, "failed"),
     "plausibility.sizes_of_one_kind": (
-        s.objects,
-        lambda: s.objects([*(s.box(5 + 8 * i, 4, 10 + 8 * i, 9) for i in range(8)), s.box(5, 40, 150, 150)]),
+        s.found,
+        lambda: s.found_instead([*s.found_boxes(), s.box(5, 40, 390, 390)]),
         "failed",
     ),
     "plausibility.no_change_between_equals": (s.change, same_twice, "failed"),
     "plausibility.not_degenerate": (s.water, lambda: empty_mask(s.water()), "failed"),
     "plausibility.zero_is_a_finding": (
-        lambda: s.objects([]).but({"/result/kind": "count", "/result/value": 0, "/result/layers": []}),
+        s.none_so_green,
         lambda: s.share().but({"/result/value": 0.0}),
         "failed",
     ),
     "plausibility.before_precedes_after": (s.change, swapped, "failed"),
-    "plausibility.objects_have_room": (s.objects, lambda: s.objects([s.box(0, 0, 199, 159 - k) for k in range(3)]), "failed"),
-    "plausibility.scores_above_threshold": (s.objects, lambda: s.objects([s.box(5, 5, 30, 30, score=0.2)]), "failed"),
+    "plausibility.objects_have_room": (s.found, lambda: s.found_instead([s.box(0, 0, 399, 399 - k) for k in range(3)]), "failed"),
+    "plausibility.scores_above_threshold": (
+        s.found,
+        lambda: s.found_instead([*s.found_boxes()[1:], s.box(*corners()[0][:4], score=0.2)]),
+        "failed",
+    ),
     "provenance.inputs_of_the_task": (s.mean, lambda: s.mean().but({"/inputs/0/artifact": "sha256:" + "0" * 64}), "failed"),
     "provenance.input_facts_as_scene": (s.mean, lambda: s.mean().but({"/inputs/0/size_px": [80, 61]}), "failed"),
     "provenance.parents_are_verified": (s.counted, lambda: s.counted().but(history=()), "failed"),
@@ -416,8 +452,8 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         "failed",
     ),
     "provenance.layers_at_hand": (
-        s.objects,
-        lambda: s.objects().but({"/result/layers/0/artifact": "sha256:" + "2" * 64}),
+        s.found,
+        lambda: s.found().but({"/result/layers/0/artifact": "sha256:" + "2" * 64}),
         "failed",
     ),
     "provenance.weights_known": (
@@ -433,8 +469,8 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         "failed",
     ),
     "provenance.model_within_its_scope": (
-        s.objects,
-        lambda: s.objects().but({"/evidence/validity/applicability": {"ok": False, "problems": ["GSD 0.1 m, made for 0.3 m"]}}),
+        s.found,
+        lambda: s.found().but({"/evidence/validity/applicability": {"ok": False, "problems": ["GSD 0.1 m, made for 0.3 m"]}}),
         "failed",
     ),
     "consistency.value_not_rejected_before": (
@@ -480,6 +516,90 @@ def test_every_check_has_both_examples() -> None:
     }
 
 
+def test_both_examples_of_every_check_are_over_shipped_imagery() -> None:
+    """A drawn or random pixel in an example shows: its array is no window of a file that ships."""
+    drawn = {name for name, (good, bad, _) in EXAMPLES.items() if None in [*good().sources, *bad().sources]}
+    assert drawn == set(DRAWN_PIXELS) & set(CHECKS)
+    written = {name for name, (good, bad, _) in EXAMPLES.items() if not (good().is_of_the_tools and bad().is_of_the_tools)}
+    assert written == set(WRITTEN_OUT) & set(CHECKS)
+
+
+def test_windows_are_what_the_files_hold() -> None:
+    """The samples' pixels, read again from the files with another call; thermal counts in kelvin by the handbook's formula."""
+    for make, *_ in EXAMPLES.values():
+        made = make()
+        for stored, found in zip(made.bench.stored.values(), made.sources, strict=True):
+            if found is None:
+                continue  # counted above
+            path, window = found
+            with rasterio.open(path) as src:
+                held = src.read(window=Window(*window))
+            if made.question is not None and "temperature" in made.question.text:
+                kelvin = 1282.71 / np.log(666.09 / (0.067087 * held[6] - 0.06709) + 1)
+                assert np.abs(stored[0] / 100 - kelvin).max() <= 0.006
+                assert 285 < kelvin.mean() < 305
+            else:
+                assert np.array_equal(stored, held)
+
+
+def test_the_samples_figures_by_hand() -> None:
+    """The tools' figures over the windows, by numpy alone."""
+    coast = s.mean().bench.stored["s"].astype(float)
+    known = ~(coast == 0).all(axis=0)
+    _, green, red, nir = coast
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ndvi, ndwi = (nir - red) / (nir + red), (green - nir) / (green + nir)
+    water = known & (ndwi > 0)
+    boxed = np.zeros_like(known)
+    boxed[15:50, 20:60] = True
+    land, sea = (np.s_[r0:r1, c0:c1] for c0, r0, c1, r1 in (s.ZONES["land"], s.ZONES["sea"]))
+    assert ndvi[land].mean() > ndvi[sea].mean()
+    assert known[land].all() and known[sea].all()
+    days = [np.datetime64(d) for d in s.DAYS]
+    means = []
+    for stored in s.series().bench.stored.values():
+        values = stored[0].astype(float)
+        means.append(values[(values >= -2000) & (values <= 10000)].mean() * 1e-4)
+    years = np.array([(d - days[0]).astype(int) / 365.25 for d in days])
+    before, after = ((b[3] - b[2]) / (b[3] + b[2]) for b in (x.astype(float) for x in s.change().bench.stored.values()))
+    clear = s.watched().bench.stored["s"]
+    by_hand: list[tuple[Make, float]] = [
+        (s.mean, ndvi[known].mean()),
+        (s.nir, nir[known].mean() * 1e-4),
+        (s.area, (known & (ndvi > 0.4)).sum() * 100 / 1e4),
+        (s.share, (known & (ndvi > 0.4)).sum() / known.sum()),
+        (s.region, ndvi[known & boxed].mean()),
+        (s.series, float(np.mean(means))),
+        (s.trend, float(np.polyfit(years, means, 1)[0])),
+        (s.change, (after - before).mean()),
+        (s.quotient, nir[known].mean() / red[known].mean()),
+        (lambda: s.measured("area"), water.sum() * 100 / 1e4),
+        (lambda: s.measured("ratio"), water.sum() / known.sum()),
+        (lambda: s.measured("count"), ndimage.label(water, structure=np.ones((3, 3)))[1]),
+        (s.watched, s.ndvi_of(clear, 0, 1)[clear[2] >> 14 != 3].mean()),
+        (s.apart, s.nearest_m(s.apart().bench)),
+        (s.near_the_road, 2),
+        (s.drawn_island, shapely.Polygon([(c * 0.14981552941953233, r * 0.1499978958645129) for c, r in s.ISLAND]).area),
+        (s.none_so_green, 0.0),
+    ]
+    for make, wanted in by_hand:
+        # lengths and areas of small things are of the ellipsoid: less than a thousandth off the map's
+        tolerance = 1e-3 if make in (s.drawn_island, s.apart) else 1e-9
+        assert make().observation.result.value == pytest.approx(float(wanted), rel=tolerance), make().observation.task.question
+    assert s.lowest().observation.result.value == s.DAYS[int(np.argmin(means))]
+    assert s.measured("boolean").observation.result.value is True
+    assert s.zoned().observation.result.value == "land"
+    roofs = [shapely.box(*h) for h in s.HOUSES]
+    far = [shapely.LineString(s.ROAD).distance(r) * 0.15 for r in roofs]
+    assert sorted(d < 12 for d in far) == [False, True, True], far
+
+
+def test_a_zero_that_is_one_passes_and_a_zero_in_place_of_an_area_does_not() -> None:
+    name = "consistency.value_matches_source"
+    assert look(name, s.none_so_green()).outcome == "passed"
+    assert look(name, s.area().but({"/result/value": 0.0})).outcome == "failed"
+
+
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_good_example_passes(name: str) -> None:
     found = look(name, EXAMPLES[name][0]())
@@ -509,8 +629,14 @@ def test_bad_example_is_caught(name: str) -> None:
         s.change,
         s.water,
         s.objects,
+        s.found,
         s.counted,
         s.apart,
+        s.watched,
+        s.quotient,
+        s.zoned,
+        s.near_the_road,
+        s.drawn_island,
         lambda: s.measured("area"),
         lambda: s.measured("ratio"),
         lambda: s.measured("boolean"),
