@@ -18,7 +18,7 @@ from apps.core.errors import FaultError
 INLINE = frozenset(
     {"image/png", "image/jpeg", "image/webp", "application/json", "application/geo+json", "text/plain", "text/csv"}
 )
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 class _Part:

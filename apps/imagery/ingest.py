@@ -115,7 +115,9 @@ def _ended(name: str, code: int | None) -> UserError:
     )  # fmt: skip
 
 
-def run_limited(command: Sequence[str], folder: Path, *, skipped: str = _SKIPPED_DRIVERS) -> int | None:
+def run_limited(
+    command: Sequence[str], folder: Path, *, skipped: str = _SKIPPED_DRIVERS, seconds: float = WALL_SECONDS
+) -> int | None:
     """Exit code (negative: by signal), or None where the time ran out. What it says on standard error goes to
     our log. ``skipped`` names the drivers that GDAL leaves out."""
     environment = {
@@ -131,7 +133,7 @@ def run_limited(command: Sequence[str], folder: Path, *, skipped: str = _SKIPPED
         stderr=subprocess.PIPE, start_new_session=True, close_fds=True,
     )  # fmt: skip
     try:
-        _, errors = process.communicate(timeout=WALL_SECONDS)
+        _, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         _kill(process)
         return None

@@ -199,8 +199,11 @@ class StacApi:
         link = next((x for x in links if isinstance(x, dict) and x.get("rel") == "next" and isinstance(x.get("href"), str)), None)
         if link is None:
             return None
-        there = urljoin(address, link["href"])
-        parts = urlsplit(there)
+        try:
+            there = urljoin(address, link["href"])
+            parts = urlsplit(there)
+        except ValueError as error:
+            raise ModelError(f"The next page of {self.host} has no address that can be read.") from error
         if (parts.scheme, parts.netloc) != self._origin:
             raise ModelError(f"The next page of {self.host} lies on another host, which is not asked.")
         if str(link.get("method", "GET")).upper() != "POST":

@@ -24,6 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from apps.core.errors import FaultError, UserError
 from apps.imagery import ingest
 
+# The largest file is read in a fraction of it; a database may hold a view without end, and the API waits for the answer.
+READ_SECONDS = 240
 MAX_FILE_BYTES = 200 * 2**20
 MAX_UNPACKED_BYTES = 500 * 2**20
 MAX_MEMBERS = 200
@@ -263,7 +265,7 @@ def vector_read(source: Path, name: str, *, crs: str | None = None, layer: str =
         )
         # the copy lies in the job's folder already: nothing of the store is bound into the process
         command = [*ingest.walled(folder), sys.executable, "-s", "-m", "apps.imagery.vectors_process", str(folder)]
-        code = ingest.run_limited(command, folder, skipped=_SKIPPED)
+        code = ingest.run_limited(command, folder, skipped=_SKIPPED, seconds=READ_SECONDS)
         result = folder / "result.json"
         if code != 0 or not result.exists():
             raise _refuse(

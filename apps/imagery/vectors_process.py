@@ -168,6 +168,15 @@ def _plain(value: Any, most: int) -> Any:
     return str(value)[:most]
 
 
+def _nesting(geometry: Any) -> int:
+    """How many collections lie in each other."""
+    depth, level = 0, [geometry]
+    while level:
+        level = [g for one in level if isinstance(one, dict) for g in one.get("geometries") or ()]
+        depth += 1
+    return depth
+
+
 def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, Any]:
     """Features that have a place, mended where rings cross themselves; their kinds and bounds."""
     import shapely
@@ -182,6 +191,13 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
     for f in features:
         if f["geometry"] is None:
             continue
+        if _nesting(f["geometry"]) > 3:
+            raise UserError(
+                "UNREADABLE",
+                f"“{name}” cannot be read.",
+                "Its geometries are collections of collections.",
+                "Export plain points, lines or polygons.",
+            )
         geometry = shapely.from_geojson(json.dumps(f["geometry"]))
         xy = shapely.get_coordinates(geometry)
         n_vertices += len(xy)

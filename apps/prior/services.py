@@ -140,7 +140,7 @@ def _line(raw: Mapping[str, Any], at: int, source: str) -> dict[str, Any]:
         raise UserError(
             "BAD_ARGUMENT",
             f"Line {at} is no labelled outcome.",
-            f"{'Missing' if missing else 'Unknown'}: {', '.join(sorted(missing or unknown))}.",
+            f"{'Missing' if missing else 'Unknown'}: {', '.join(str(k)[:40] for k in sorted(missing or unknown)[:8])}.",
             "Give task_type, tool, coarse, fine and success on each line.",
         )
     texts = {k: raw[k] for k in ("task_type", "tool", "coarse", "fine")}
@@ -155,6 +155,8 @@ def _line(raw: Mapping[str, Any], at: int, source: str) -> dict[str, Any]:
             "The names must be texts, the tool one of the three, success true or false.",
             "Correct the line.",
         )
+    if any("\x00" in str(raw.get(k, "")) for k in _FIELDS):
+        raise UserError("BAD_ARGUMENT", f"Line {at} cannot be kept.", "It holds a NUL character.", "Take it out.")
     for key, most in (("task_type", 64), ("coarse", 120), ("fine", 240)):
         if len(texts[key]) > most:
             raise UserError(
@@ -166,7 +168,11 @@ def _line(raw: Mapping[str, Any], at: int, source: str) -> dict[str, Any]:
     weight, shown = raw.get("weight", 1.0), raw.get("shown_probability", 1.0)
     if not isinstance(weight, (int, float)) or not isinstance(shown, (int, float)) or isinstance(weight, bool):
         raise UserError("BAD_ARGUMENT", f"Line {at}: a weight is no number.", "Weights are numbers.", "Correct the line.")
-    _check_numbers(float(weight), float(shown))
+    try:
+        weight, shown = float(weight), float(shown)
+    except OverflowError:
+        weight = math.inf
+    _check_numbers(weight, float(shown) if weight < math.inf else 1.0)
     kind = raw.get("source", source)
     return {
         **texts,

@@ -214,12 +214,13 @@ def prior_upload(request: HttpRequest) -> HttpResponse:
             "Choose a file that Export or another installation wrote; larger ones: ./rsure prior import FILE.",
         )
     lines = []
-    for at, line in enumerate(file.read().decode("utf-8", "replace").splitlines(), start=1):
+    # JSON keeps other ends of lines (U+2028, …) as they are, so that a text may hold them
+    for at, line in enumerate(file.read().decode("utf-8-sig", "replace").split("\n"), start=1):
         if not line.strip():
             continue
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise UserError("BAD_ARGUMENT", f"Line {at} is no JSON object.", "Nothing was imported.", "Correct the line.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,8 @@ from apps.core.geo.bands import BAND_ROLES
 FIRST_IMAGES = datetime(1858, 1, 1, tzinfo=UTC)
 MAX_REGION_VERTICES = 100_000
 MAX_REGION_BYTES = 8 << 20
+# Brackets of WKT: a polygon of a collection has four. GEOS follows them by calls of its own, and deep ones end the process.
+MAX_REGION_NESTING = 12
 
 
 def roles_from_text(text: str) -> dict[str, int]:
@@ -139,6 +142,8 @@ def region_from_text(text: str, *, may_read_files: bool = False) -> dict[str, An
     geometry = _geometry(text)
     if geometry.is_empty or geometry.geom_type not in ("Polygon", "MultiPolygon"):
         raise _region_error(f"It is {'empty' if geometry.is_empty else 'a ' + geometry.geom_type}; a region is a polygon.")
+    if not all(math.isfinite(v) for v in shapely.get_coordinates(geometry).ravel().tolist()):
+        raise _region_error("A coordinate of it is no number.")
     if not geometry.is_valid:
         geometry = shapely.make_valid(geometry)
         parts = [g for g in getattr(geometry, "geoms", [geometry]) if g.geom_type in ("Polygon", "MultiPolygon")]
@@ -176,8 +181,15 @@ def _region_of_vector(path: Path) -> str:
     return str(shapely.to_wkt(shapely.transform(fine, lambda p: np.stack(t.transform(p[:, 0], p[:, 1]), axis=1)), 9))
 
 
+def geometry_from_text(text: str) -> Any:
+    """A shapely geometry from WKT or GeoJSON (geometry, feature or collection). UserError BAD_REGION for what cannot be read."""
+    return _geometry(text)
+
+
 def _geometry(text: str) -> Any:
     try:
+        if not text.startswith("{") and _nesting(text) > MAX_REGION_NESTING:
+            raise RecursionError
         if text.startswith("{"):
             value = json.loads(text)
             if value.get("type") == "FeatureCollection":
@@ -190,10 +202,18 @@ def _geometry(text: str) -> Any:
         raise _region_error(f"It cannot be read: {str(error)[:200]}.") from None
 
 
+def _nesting(text: str) -> int:
+    """How deeply round brackets lie in each other."""
+    import numpy as np
+
+    at = np.frombuffer(text.encode(errors="replace"), dtype=np.uint8)
+    return int(np.cumsum((at == ord("(")).astype(np.int32) - (at == ord(")"))).max(initial=0))
+
+
 def _region_error(why: str) -> UserError:
     return UserError(
         "BAD_REGION",
         "The region cannot be used.",
         why,
-        "Give a polygon in longitude and latitude, as WKT, GeoJSON, or a file with either.",
+        "Draw it again, or give a polygon as WKT or GeoJSON: longitude and latitude, or pixels of images without a place.",
     )

@@ -23,7 +23,7 @@ from apps.imagery import tiles
 from apps.imagery.selectors import scenes_for_ask, vectors_for_ask
 from apps.imagery.vector_views import outlines_for_map
 from apps.runs import selectors, services, thumbnail
-from apps.runs.arguments import choices_from_text, region_from_text
+from apps.runs.arguments import choices_from_text, geometry_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
@@ -253,14 +253,10 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
 
 
 def _pixel_region(text: str) -> dict[str, Any]:
-    import shapely
     from shapely.geometry import mapping
 
-    try:
-        geometry = shapely.from_geojson(text) if text.startswith("{") else shapely.from_wkt(text)
-    except (shapely.errors.GEOSException, TypeError, ValueError) as error:
-        raise UserError("BAD_REGION", "The region cannot be read.", str(error)[:200], "Draw it again.") from None
-    if geometry.geom_type not in ("Polygon", "MultiPolygon") or geometry.area <= 0:
+    geometry = geometry_from_text(text)
+    if geometry.geom_type not in ("Polygon", "MultiPolygon") or not 0 < geometry.area < math.inf:
         raise UserError(
             "BAD_REGION", "The region cannot be used.", "It is not a polygon with an area.", "Draw a rectangle or polygon."
         )

@@ -121,8 +121,15 @@ def sniff_format(path: Path) -> Format:
         raise UserError("UNSAFE_FILE", f"{path.name} is no model that can be added.",
                         "Known are Ultralytics .pt, .onnx and .torchscript, and its first bytes must fit.",
                         "Export the model to one of these and add it again.")
-    if kind == "ultralytics" and is_zip and any("/code/" in n for n in zipfile.ZipFile(path).namelist()):
-        return "torchscript"
+    if is_zip:
+        try:
+            with zipfile.ZipFile(path) as z:
+                names = z.namelist()
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise UserError("UNREADABLE", f"{path.name} cannot be read.", "It begins as an archive and is none: it was cut or "
+                            "damaged.", "Export or fetch it again.") from error
+        if kind == "ultralytics" and any("/code/" in n for n in names):
+            return "torchscript"
     return kind
 
 
@@ -181,7 +188,12 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
                         "Change models are ONNX or TorchScript.", "Export the model to one of these and add it again.")
     found: dict[str, Any] = {}
     if not names:
-        found = _metadata(path, kind)
+        try:
+            found = _metadata(path, kind)
+        except (zipfile.BadZipFile, OSError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+                ToolAbstainedError) as error:   # whatever a stranger's file says
+            raise UserError("UNREADABLE", f"What {path.name} says of itself cannot be read.", f"{type(error).__name__}.",
+                            "Give --classes car,truck,… in the model's order, or export the model again.") from error
         names = tuple(found.get("classes", ()))
     if not names:
         raise UserError("BAD_ARGUMENT", "The classes of the model are not known.", "The file names none that can be read safely.",
@@ -189,7 +201,6 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
     doubt = {"change": "its masks of change are experimental", "prompt": "look at its masks before they are measured"}.get(
         task, "counts get no calibrated interval")
     folder = user_folder() / slug
-    folder.mkdir(parents=True, exist_ok=True)
     file = f"weights{path.suffix.lower() if kind != 'torchscript' else '.torchscript'}"
     card = ModelCard(name=slug, title=path.name[:200], task=found.get("task", task), format=kind, file=file, sha256=digest,
                      bytes=size, gsd_m=gsd_m,
@@ -198,6 +209,7 @@ def model_add(path: Path, *, name: str = "", task: Task = "detect", classes: Ite
                      licence=licence or "not stated", url=url,
                      source="added", trusted=kind != "ultralytics" or allow_pickle,
                      not_for=(f"Nothing is known of its scores: {doubt}.",))
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part, path.open("rb") as source:
         shutil.copyfileobj(source, part, 1 << 20)
     os.replace(part.name, folder / file)
@@ -282,7 +294,7 @@ def _onnx_metadata(path: Path) -> dict[str, str]:
                 f.seek(4, 1)
             elif wire == 2:
                 n = _varint(f)
-                if n is None:
+                if n is None or n > size:
                     break
                 if field == 14 and n < 1 << 20:
                     pair = _strings(f.read(n))
@@ -316,7 +328,7 @@ def _strings(data: bytes) -> list[str]:
     while f.tell() < len(data):
         key = _varint(f)
         n = _varint(f)
-        if key is None or n is None or key & 7 != 2:
+        if key is None or n is None or key & 7 != 2 or n > len(data):
             break
         out.append(f.read(n).decode("utf-8", "replace"))
     return out

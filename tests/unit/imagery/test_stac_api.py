@@ -131,6 +131,14 @@ def test_answers_that_are_none(serve: Any, content: Any, status: int, part: str)
         StacApi(server.url).search(WANTED)
 
 
+@pytest.mark.parametrize("href", ["http://[", "//[::1", "http://127.0.0.1:99999999/", "file:///etc/passwd", "javascript:1"])
+def test_a_next_page_without_an_address_is_refused(serve: Any, href: str) -> None:
+    server = serve(lambda *_: (200, collection(item("2024-06-01"), links=[{"rel": "next", "href": href}]), {}))
+    with pytest.raises(ModelError, match="next page"):
+        StacApi(server.url).search(WANTED)
+    assert [path for _, path, _ in server.asked] == ["/search"]
+
+
 def test_too_much_and_endless_answers(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     same = {"rel": "next", "href": "/search", "method": "POST"}
     endless = serve(lambda *_: (200, collection(item("2024-06-01"), links=[same]), {}))

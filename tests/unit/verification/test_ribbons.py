@@ -59,7 +59,9 @@ def test_discs_and_specks_are_not_long_and_pieces_add_up() -> None:
 def test_likeness_by_hand() -> None:
     rows, cols = np.mgrid[:20, :20]
     everywhere = np.ones((20, 20), bool)
-    assert moran(((rows + cols) % 2).astype(float), everywhere, corners=False) == (pytest.approx(-1.0), 400)
+    board = moran(((rows + cols) % 2).astype(float), everywhere, corners=False)
+    assert board is not None
+    assert (board[0], board[1]) == (pytest.approx(-1.0), 400)
     lag = 400 - 2 * (18 * 2 / 4 + 2 * 2 / 3)
     found = moran((cols >= 10).astype(float), everywhere, corners=False)
     assert found is not None and found[0] == pytest.approx(lag / 400)
