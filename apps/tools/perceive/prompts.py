@@ -290,7 +290,8 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
                                "seed": {"observation": parent.id, "artifact": masks[0].artifact},
                                "reference": "Grady 2006, IEEE TPAMI 28"},
                     "thresholds": {target: 0.5}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m},
-            intermediate={"mask_px": n_now, "candidates": decided, "kept": n_now, "polygons": pieces,
+            # what the first mask or the new one held could be kept
+            intermediate={"mask_px": n_now, "candidates": n_first + n_now - common, "kept": n_now, "polygons": pieces,
                           "valid_px": int(known.sum()), "edge_px": edge_px(refined, known), "mask_px_before": n_first,
                           "added_px": n_now - common, "removed_px": n_first - common, "decided_px": decided,
                           "iou_with_seed": common / max(1, n_first + n_now - common), "mean_sureness": sure},
