@@ -462,7 +462,12 @@ def found_boxes() -> list[dict[str, Any]]:
     """What it finds: 55 boxes with their scores."""
     ref = found().observation.result.layers[0]
     held = [f["properties"] for f in found().bench.layers.read_features(ref)]
-    return [box(*p["box"], score=p["score"]) for p in held]
+    return [scored(p["box"], p["score"]) for p in held]
+
+
+def scored(corners: Sequence[float], score: float) -> dict[str, Any]:
+    x0, y0, x1, y1 = corners
+    return box(x0, y0, x1, y1, score=score)
 
 
 def found_instead(features: list[dict[str, Any]]) -> Sample:
