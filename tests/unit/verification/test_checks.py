@@ -440,7 +440,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "plausibility.objects_have_room": (s.found, lambda: s.found_instead([s.box(0, 0, 399, 399 - k) for k in range(3)]), "failed"),
     "plausibility.scores_above_threshold": (
         s.found,
-        lambda: s.found_instead([*s.found_boxes()[1:], s.scored(corners()[0], 0.2)]),
+        lambda: s.found_instead([*s.found_boxes()[1:], s.scored(corners()[0][:4], 0.2)]),
         "failed",
     ),
     "provenance.inputs_of_the_task": (s.mean, lambda: s.mean().but({"/inputs/0/artifact": "sha256:" + "0" * 64}), "failed"),
