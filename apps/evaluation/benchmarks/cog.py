@@ -31,7 +31,8 @@ from rio_cogeo.cogeo import cog_translate
 from rio_cogeo.profiles import cog_profiles
 out = Path(sys.argv[1] + ".rio.tif")
 began, _cpu = time.perf_counter(), time.process_time()
-cog_translate(sys.argv[1], str(out), cog_profiles.get("deflate"), in_memory=IN_MEMORY, quiet=True, overview_resampling="nearest")
+cog_translate(sys.argv[1], str(out), {**cog_profiles.get(CODEC), **OPTIONS}, in_memory=IN_MEMORY, quiet=True,
+              overview_resampling="nearest")
 _seconds, _value = time.perf_counter() - began, out.stat().st_size / 1e6
 out.unlink()
 """
@@ -52,8 +53,12 @@ def run(size: int | None) -> list[Row]:
     side = size or SIDE_PX
     programs = {"ours": OURS, "GDAL's COG driver": GDAL}
     if importlib.util.find_spec("rio_cogeo"):
-        programs["rio-cogeo, in memory"] = RIO_COGEO.replace("IN_MEMORY", "True")
-        programs["rio-cogeo, on disk"] = RIO_COGEO.replace("IN_MEMORY", "False")
+        own = RIO_COGEO.replace("CODEC", "'deflate'").replace("OPTIONS", "{}")
+        programs["rio-cogeo, in memory"] = own.replace("IN_MEMORY", "True")
+        programs["rio-cogeo, on disk"] = own.replace("IN_MEMORY", "False")
+        # with our codec, in two threads as ours: what is left is not the codec's
+        alike = RIO_COGEO.replace("CODEC", "'zstd'").replace("OPTIONS", "{'zstd_level': 1, 'predictor': 2, 'num_threads': 2}")
+        programs["rio-cogeo, in memory, packed as ours"] = alike.replace("IN_MEMORY", "True")
     else:
         print("skipped: rio-cogeo (not installed)", file=sys.stderr)
     found: dict[str, list[dict[str, float]]] = {name: [] for name in programs}

@@ -50,6 +50,18 @@ def repeated_scene(folder: Path, side: int, *, seed: int = 7) -> Path:
     return path
 
 
+def kept_scene(given: Path) -> Path:
+    """The COG that ingest makes of a raster of ``repeated_scene``, beside it."""
+    import rasterio
+
+    from apps.imagery.writers import STREAM_OPTIONS, write_cog
+
+    path = given.with_name(f"kept_{given.name}")
+    with rasterio.Env(**STREAM_OPTIONS):
+        write_cog(given, path, n_bands=4, dtype="uint16")
+    return path
+
+
 def dated_scenes(folder: Path, dates: int, side: int) -> list[Path]:
     """``dates`` rasters of ``side``² × 2 uint16 (near infrared, red), one every 16 days, named by their day."""
     import rasterio
