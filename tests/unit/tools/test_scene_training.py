@@ -1,4 +1,4 @@
-"""The recipe of the patch classifier: the split by name, the views, and a run that was cut off."""
+"""The recipe of the scene classifiers: the split by name, the views, and a run that was cut off."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from apps.tools.zoo.training.patches import views_of
 from apps.tools.zoo.training.scene import read_split, split_of, train
 
 
-def patches_of(folder: Path) -> Path:
+def patches_of(folder: Path, each: int = 60) -> Path:
     """Two classes that a colour tells apart, as <class>/*.png."""
     from PIL import Image
 
     rng = np.random.default_rng(3)
     for name, colour in (("green", (30, 160, 40)), ("red", (170, 40, 30))):
         (folder / name).mkdir(parents=True)
-        for k in range(60):
+        for k in range(each):
             picture = np.clip(np.array(colour) + rng.normal(0, 25, (64, 64, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(picture).save(folder / name / f"{name}_{k}.png")
     return folder
@@ -45,15 +45,27 @@ def test_views_are_drawn_from_their_generator_and_keep_the_picture() -> None:
 
 
 @pytest.mark.ml
-def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("architecture, batch, epochs, cut", [("lite0_short", 16, 4, 9), ("efficientnet_lite0", 2, 1, 4)])
+def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(
+    tmp_path: Path, architecture: str, batch: int, epochs: int, cut: int
+) -> None:
     torch = pytest.importorskip("torch")
-    data = patches_of(tmp_path / "data")
-    options = {"architecture": "lite0_short", "init": None, "batch": 16, "lr": 0.02, "seed": 4, "threads": 1}
-    whole = train(data, tmp_path / "whole", epochs=4, resume=False, **options)  # type: ignore[arg-type]
+    data = patches_of(tmp_path / "data", 60 if architecture == "lite0_short" else 10)
+    options = {"architecture": architecture, "init": None, "batch": batch, "lr": 0.02, "seed": 4, "threads": 1}
+    whole = train(data, tmp_path / "whole", epochs=epochs, resume=False, **options)  # type: ignore[arg-type]
     first = tmp_path / "parts"
-    train(data, first, epochs=4, resume=False, stop_after=9, **options)  # type: ignore[arg-type]
+    train(data, first, epochs=epochs, resume=False, stop_after=cut, **options)  # type: ignore[arg-type]
     saved = torch.load(first / "last.pt", weights_only=True)
-    assert saved["step"] == 9
-    resumed = train(data, first, epochs=4, resume=True, **options)  # type: ignore[arg-type]
-    a, b = (torch.load(p, weights_only=True)["state"] for p in (whole, resumed))
+    assert saved["step"] == cut
+    resumed = train(data, first, epochs=epochs, resume=True, **options)  # type: ignore[arg-type]
+    assert_equal_states(whole, resumed, "state")
+    assert_equal_states(tmp_path / "whole/last.pt", first / "last.pt", "model")
+    assert_equal_states(tmp_path / "whole/last.pt", first / "last.pt", "mean")
+    assert torch.load(first / "last.pt", weights_only=True)["step"] > cut
+
+
+def assert_equal_states(one: Path, other: Path, key: str) -> None:
+    import torch
+
+    a, b = (torch.load(p, weights_only=True)[key] for p in (one, other))
     assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)

@@ -25,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.tools.zoo.runtime import torch_module, ultralytics_module
+from apps.tools.zoo.states import FORMAT
+from apps.tools.zoo.training.checkpoints import average_into, resume_from, save_checkpoint, write_whole
 
 CLASSES = ("vehicle", "plane", "ship")
 # Classes annotated per domain; 0: not annotated there, left out of the class loss and of the scores.
@@ -253,7 +255,7 @@ def build(init: Path | None) -> Any:
 
 
 def train(data: Path, out: Path, *, init: Path | None, steps: int, batch: int, size: int, lr: float, freeze: int, seed: int,
-          resume: bool, save_every: int = 100, threads: int = 2) -> Path:
+          resume: bool, save_every: int = 100, threads: int = 2, stop_after: int | None = None) -> Path:
     """Runs or resumes the training; returns the path of the final weights (a state dict in half precision).
 
     ``out`` gets last.pt (to resume from; written whole, then renamed), log.jsonl, and final.rsw.
@@ -279,19 +281,11 @@ def train(data: Path, out: Path, *, init: Path | None, steps: int, batch: int, s
     decay = [p for n, p in model.named_parameters() if p.requires_grad and p.ndim > 1]
     plain = [p for n, p in model.named_parameters() if p.requires_grad and p.ndim <= 1]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 5e-4}, {"params": plain, "weight_decay": 0.0}], lr=lr)
-    mean = {k: v.detach().clone() for k, v in model.state_dict().items()}
-    start = 0
     last = out / "last.pt"
-    if resume and last.exists():
-        # our own checkpoint, tensors and numbers only
-        saved = torch.load(last, map_location=device, weights_only=True)
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        mean, start = saved["mean"], int(saved["step"])
-        print(f"resumed at step {start}", flush=True)
+    mean, start = resume_from(last, model, optimizer, resume=resume, device=device)
     criterion = v8DetectionLoss(model)
     model.to(memory_format=torch.channels_last)
-    warm, close = min(80, steps // 10), int(steps * 0.88)
+    warm, close = max(1, min(80, steps // 10)), int(steps * 0.88)
     began, sums = time.time(), np.zeros(3)
     for step, item in enumerate(batches(sampler, seed, start, steps, batch, close), start=start):
         # ultralytics leaves torch on one thread of two; take them back
@@ -311,13 +305,7 @@ def train(data: Path, out: Path, *, init: Path | None, steps: int, batch: int, s
         loss.backward()
         torch.nn.utils.clip_grad_norm_(decay + plain, 10.0)
         optimizer.step()
-        k = min(0.998, (1 + step) / (20 + step))
-        with torch.no_grad():
-            for name, value in model.state_dict().items():
-                if value.dtype.is_floating_point:
-                    mean[name].mul_(k).add_(value.detach(), alpha=1 - k)
-                else:
-                    mean[name].copy_(value)
+        average_into(mean, model, step, most=0.998, lag=20)
         sums += np.array([float(v) for v in (items.values() if isinstance(items, dict) else items)])[:3]
         if (step + 1) % 20 == 0:
             line = {"step": step + 1, "of": steps, "box_cls_dfl": [round(v / 20, 3) for v in sums.tolist()],
@@ -325,11 +313,11 @@ def train(data: Path, out: Path, *, init: Path | None, steps: int, batch: int, s
             sums[:] = 0
             with (out / "log.jsonl").open("a") as f:
                 f.write(json.dumps(line) + "\n")
-        if (step + 1) % save_every == 0 or step + 1 == steps:
-            part = out / "last.part"
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "mean": mean, "step": step + 1}, part)
-            part.replace(last)
+        if (step + 1) % save_every == 0 or step + 1 in (steps, stop_after):
+            save_checkpoint(last, model, optimizer, mean, step + 1)
             write_state(mean, out / "ema.rsw")
+        if step + 1 == stop_after:
+            break
     final = out / "final.rsw"
     write_state(mean, final)
     return final
@@ -337,11 +325,8 @@ def train(data: Path, out: Path, *, init: Path | None, steps: int, batch: int, s
 
 def write_state(state: dict[str, Any], path: Path) -> None:
     """Weights as tensors alone, in half precision: readable with ``weights_only``, no code inside."""
-    torch = torch_module()
     half = {k: (v.half() if v.dtype.is_floating_point else v).contiguous().cpu() for k, v in state.items()}
-    part = path.with_suffix(".part")
-    torch.save({"format": "rsure-state/1", "architecture": "yolo11n", "classes": list(CLASSES), "state": half}, part)
-    part.replace(path)
+    write_whole({"format": FORMAT, "architecture": "yolo11n", "classes": list(CLASSES), "state": half}, path)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

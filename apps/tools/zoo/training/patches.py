@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from apps.tools.zoo.classifiers import INPUT
 from apps.tools.zoo.runtime import torch_module
+from apps.tools.zoo.training.checkpoints import average_into, resume_from, save_checkpoint, seed_step
 
 SHIFT_PX = 4
 
@@ -57,14 +58,8 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
                  torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True))
     per_epoch = len(pictures) // batch
     steps = epochs * per_epoch
-    mean = {k: v.detach().clone() for k, v in model.state_dict().items()}
-    start, last = 0, out / "last.pt"
-    if resume and last.exists():
-        saved = torch.load(last, map_location="cpu", weights_only=True)
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        mean, start = saved["mean"], int(saved["step"])
-        print(f"resumed at step {start}", flush=True)
+    last = out / "last.pt"
+    mean, start = resume_from(last, model, optimizer, resume=resume)
     model.to(memory_format=torch.channels_last)
     model.train()
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.05)
@@ -78,19 +73,13 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
         warm = min(1.0, (step + 1) / (0.12 * steps))
         for group in optimizer.param_groups:
             group["lr"] = lr * warm * max(0.002, 0.5 * (1 + math.cos(math.pi * step / steps)))
-        torch.manual_seed(seed * 1_000_003 + step)     # dropout's
+        seed_step(seed, step)
         loss = loss_of(model(x), torch.from_numpy(truth[at]))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
-        k = min(0.998, (1 + step) / (10 + step))
-        with torch.no_grad():
-            for name, value in model.state_dict().items():
-                if value.dtype.is_floating_point:
-                    mean[name].mul_(k).add_(value.detach(), alpha=1 - k)
-                else:
-                    mean[name].copy_(value)
+        average_into(mean, model, step, most=0.998, lag=10)
         total += float(loss.detach())
         if (step + 1) % 50 == 0:
             with (out / "log.jsonl").open("a") as f:
@@ -98,9 +87,7 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
                                     "s_per_step": round((time.time() - began) / (step + 1 - start), 3)}) + "\n")
             total = 0.0
         if (step + 1) % 150 == 0 or step + 1 in (steps, stop_after):
-            part = out / "last.part"
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "mean": mean, "step": step + 1}, part)
-            part.replace(last)
+            save_checkpoint(last, model, optimizer, mean, step + 1)
         if step + 1 == stop_after:
             break
     return mean

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from apps.tools.zoo.classifiers import INPUT
 from apps.tools.zoo.networks import efficientnet_lite0, lite0_short, small_resnet
 from apps.tools.zoo.runtime import torch_module
+from apps.tools.zoo.states import FORMAT, load_state
+from apps.tools.zoo.training.checkpoints import average_into, resume_from, save_checkpoint, seed_step, write_whole
 from apps.tools.zoo.training.patches import train_patches
 
 
@@ -171,14 +173,8 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     factor = 0.4 if init is not None else 1.0
     optimizer = torch.optim.AdamW([{"params": body}, {"params": head}], lr=lr, weight_decay=0.02)
     steps = epochs * (len(pictures) // batch)
-    mean = {k: v.detach().clone() for k, v in model.state_dict().items()}
-    start, last = 0, out / "last.pt"
-    if resume and last.exists():
-        saved = torch.load(last, map_location="cpu", weights_only=True)
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        mean, start = saved["mean"], int(saved["step"])
-        print(f"resumed at step {start}", flush=True)
+    last = out / "last.pt"
+    mean, start = resume_from(last, model, optimizer, resume=resume)
     model.to(memory_format=torch.channels_last)
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.05)
     per_epoch = len(pictures) // batch
@@ -192,7 +188,7 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
         scale = min(1.0, (step + 1) / (steps * 0.08)) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * step / steps)))
         optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = lr * factor * scale, lr * scale
         model.train()
-        torch.manual_seed(seed * 1_000_003 + step)     # dropout's
+        seed_step(seed, step)
         rng = np.random.default_rng([seed, step, 10_000])
         if rng.random() < 0.5 and step < steps * 0.85:     # mix-up (Zhang et al. 2018)
             share, other = float(rng.beta(0.3, 0.3)), torch.from_numpy(rng.permutation(batch))
@@ -204,23 +200,17 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
-        k = min(0.995, (1 + step) / (10 + step))
-        with torch.no_grad():
-            for name, value in model.state_dict().items():
-                if value.dtype.is_floating_point:
-                    mean[name].mul_(k).add_(value.detach(), alpha=1 - k)
-                else:
-                    mean[name].copy_(value)
-        total += float(loss)
+        average_into(mean, model, step, most=0.995, lag=10)
+        total += float(loss.detach())
         if (step + 1) % 20 == 0:
             with (out / "log.jsonl").open("a") as f:
                 f.write(json.dumps({"step": step + 1, "of": steps, "loss": round(total / 20, 3),
                                     "s_per_step": round((time.time() - began) / (step + 1 - start), 2)}) + "\n")
             total = 0.0
-        if (step + 1) % 60 == 0 or step + 1 == steps:
-            part = out / "last.part"
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "mean": mean, "step": step + 1}, part)
-            part.replace(last)
+        if (step + 1) % 60 == 0 or step + 1 in (steps, stop_after):
+            save_checkpoint(last, model, optimizer, mean, step + 1)
+        if step + 1 == stop_after:
+            break
     return _finished(mean, data, out, architecture, classes)
 
 
@@ -232,8 +222,6 @@ def _resized(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 def _finished(mean: dict[str, Any], data: Path, out: Path, architecture: str, classes: Sequence[str]) -> Path:
     """Writes final.rsw and its scores.json; the scores are those of the packed weights that are shipped."""
-    from apps.tools.zoo.states import load_state
-
     final = out / "final.rsw"
     write_state(mean, final, architecture, classes)
     result = scores(load_state(final)[0], data, architecture)
@@ -267,7 +255,7 @@ def add_scope(path: Path, scope: dict[str, NDArray[np.float64]]) -> None:
     saved = torch.load(path, map_location="cpu", weights_only=True)
     saved["scope"] = {k: torch.from_numpy(np.ascontiguousarray(v)).to(torch.float16 if v.size > 20_000 else torch.float32)
                       for k, v in scope.items()}
-    torch.save(saved, path)
+    write_whole(saved, path)
 
 
 def write_state(state: dict[str, Any], path: Path, architecture: str, classes: Sequence[str]) -> None:
@@ -282,9 +270,7 @@ def write_state(state: dict[str, Any], path: Path, architecture: str, classes: S
             packed[k + ":scale"] = scale.float()
         else:
             packed[k] = v.half().contiguous() if v.dtype.is_floating_point and "running_var" not in k else v.contiguous()
-    part = path.with_suffix(".part")
-    torch.save({"format": "rsure-state/1", "architecture": architecture, "classes": list(classes), "state": packed}, part)
-    part.replace(path)
+    write_whole({"format": FORMAT, "architecture": architecture, "classes": list(classes), "state": packed}, path)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
