@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser
-from django.core.exceptions import ValidationError
-from django.db.models import Count, QuerySet
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.db.models import Count, Model, QuerySet
 from django.utils import timezone
 
 from apps.accounts.domain import SAMPLE_ROLE, Role, higher, role_allows
@@ -16,6 +16,7 @@ from apps.core.digests import digest_bytes
 from apps.core.errors import NotFoundError, UserError
 
 Person = User | AnonymousUser
+R = TypeVar("R", bound=Model)
 
 
 def projects_for_user(user: Person) -> ProjectQuerySet:
@@ -70,6 +71,23 @@ def access_project_by_id(user: Person, project_id: UUID | str, action: str = "vi
             status=403,
         )
     return project
+
+
+def access_row_by_id(rows: QuerySet[R], key: Any, user: Person, action: str, name: str) -> R:
+    """The row of `rows` (of a model with `project`), if the user may do `action` in its project.
+
+    NotFoundError (404), which calls it `name`, for ids that are none, absent ones and those of others; UserError FORBIDDEN (403)
+    for members whose role is too small.
+    """
+    try:
+        row: Any = rows.get(pk=key)
+    except (ObjectDoesNotExist, ValidationError, ValueError, TypeError) as error:
+        raise NotFoundError(name) from error
+    try:
+        access_project_by_id(user, row.project_id, action)
+    except NotFoundError as error:
+        raise NotFoundError(name) from error
+    return cast(R, row)
 
 
 def require_anywhere(user: Person, action: str) -> None:

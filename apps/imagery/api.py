@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from django.db.models import QuerySet
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -60,15 +61,19 @@ class SceneRow(serializers.ModelSerializer[Scene]):
         fields = ("id", "project", "name", "status", "acquired_at", "created_at", "confirmed_at")
 
 
+def _narrowed(rows: QuerySet[Any], request: Request) -> QuerySet[Any]:
+    """The first 500 rows, of one project where ``?project=`` names it."""
+    if request.query_params.get("project"):
+        rows = rows.filter(project=access_project_by_id(request.user, request.query_params["project"]))
+    return rows[:500]
+
+
 class SceneList(APIView):
     """The scenes that the user may see, newest first; ``?project=`` narrows."""
 
     @extend_schema(parameters=[OpenApiParameter("project", OpenApiTypes.UUID)], responses=SceneRow(many=True))
     def get(self, request: Request) -> Response:
-        scenes = scene_list_for_user(request.user)
-        if request.query_params.get("project"):
-            scenes = scenes.filter(project=access_project_by_id(request.user, request.query_params["project"]))
-        return Response(SceneRow(scenes[:500], many=True).data)
+        return Response(SceneRow(_narrowed(scene_list_for_user(request.user), request), many=True).data)
 
 
 class SceneDetail(APIView):
@@ -123,10 +128,7 @@ class VectorList(APIView):
 
     @extend_schema(parameters=[OpenApiParameter("project", OpenApiTypes.UUID)], responses=VectorOut(many=True))
     def get(self, request: Request) -> Response:
-        vectors = vector_list_for_user(request.user)
-        if request.query_params.get("project"):
-            vectors = vectors.filter(project=access_project_by_id(request.user, request.query_params["project"]))
-        return Response(VectorOut(vectors[:500], many=True).data)
+        return Response(VectorOut(_narrowed(vector_list_for_user(request.user), request), many=True).data)
 
     @extend_schema(request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
     def post(self, request: Request) -> Response:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -39,6 +40,8 @@ _SKIPPED_DRIVERS = (
     "ESRIC,GPKG,PDF,SQLite,OSM,Rasterlite,SAFE,SENTINEL2,DIMAP,RS2,TSX,HDF5,HDF5Image,netCDF,BAG,NITF,ENVI,EHdr,ERS,HFA,"
     "GRASSASCIIGrid,AAIGrid,XYZ,GeoJSON,ESRI Shapefile,MVT"
 )
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class _Result(BaseModel):
@@ -85,20 +88,26 @@ def ingest_file(
     result = folder / "result.json"
     if code != 0 or not result.exists():
         raise _ended(name, code)
-    if result.stat().st_size > _RESULT_BYTES:
-        raise FaultError(f"the ingest process wrote {result.stat().st_size} bytes of result")
-    held = json.loads(result.read_text())
-    if "error" in held:
-        e = held["error"]
-        raise UserError(e["code"], e["what"], e["why"], e["fix"], status=e["status"], detail=e["detail"])
-    try:
-        found = _Result.model_validate(held)
-    except ValidationError as error:
-        raise FaultError(f"the ingest process wrote a result that is none: {error.error_count()} errors") from error
+    found = result_of(result, _Result, "ingest", _RESULT_BYTES)
     if found.info.scene_id != scene_id or found.info.artifact != artifact:
         raise FaultError("the ingest process answered for another file")
     cog = folder / "scene.tif"
     return Ingested(cog, found.facts, found.counts, found.info, found.findings, found.statistics)
+
+
+def result_of(path: Path, model: type[M], process: str, most_bytes: int) -> M:
+    """What a limited process left in its ``result.json``. UserError is the one that it left for the person; FaultError where the
+    file is larger than ``most_bytes`` or is no such result."""
+    if path.stat().st_size > most_bytes:
+        raise FaultError(f"the {process} process wrote {path.stat().st_size} bytes of result")
+    held = json.loads(path.read_text())
+    if "error" in held:
+        e = held["error"]
+        raise UserError(e["code"], e["what"], e["why"], e["fix"], status=e["status"], detail=e["detail"])
+    try:
+        return model.model_validate(held)
+    except ValidationError as error:
+        raise FaultError(f"the {process} process wrote a result that is none: {error.error_count()} errors") from error
 
 
 def _ended(name: str, code: int | None) -> UserError:

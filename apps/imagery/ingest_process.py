@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,7 @@ def limit() -> None:
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """What ``result.json`` holds: facts, counts, info, findings and statistics, or the error for the
-    person."""
+    """What ``result.json`` holds: facts, counts, info, findings and statistics. UserError is for the person."""
     from rasterio._err import CPLE_BaseError
     from rasterio.errors import RasterioError
 
@@ -61,20 +61,16 @@ def run(folder: Path) -> dict[str, Any]:
         with open_scene(found.info, target) as reader:
             statistics = scene_statistics(reader)
         found = finish(found, statistics)
-    except UserError as error:
-        return {"error": error.as_json() | {"status": error.status}}
     except (RasterioError, CPLE_BaseError):
-        broken = UserError(
+        raise UserError(
             "UNREADABLE", f"“{name}” cannot be read.", "Its pixels are broken or cut off.",
             "Export or transfer it again from where it came.", status=415,
-        )  # fmt: skip
-        return {"error": broken.as_json() | {"status": broken.status}}
+        ) from None  # fmt: skip
     except MemoryError:
-        too_large = UserError(
+        raise UserError(
             "TOO_LARGE", f"“{name}” is too large.", "It needs more memory than ingest may use.",
             "Cut it into parts, or store it in tiles, and upload that.", status=413,
-        )  # fmt: skip
-        return {"error": too_large.as_json() | {"status": too_large.status}}
+        ) from None  # fmt: skip
     return {
         "facts": facts.model_dump(mode="json"),
         "counts": counts.model_dump(mode="json"),
@@ -84,13 +80,20 @@ def run(folder: Path) -> dict[str, Any]:
     }
 
 
-def main() -> int:
+def serve(run: Callable[[Path], dict[str, Any]]) -> int:
+    """Limits this process, runs the job of the folder that the command line names, and leaves its ``result.json``: what ``run``
+    gives, or the UserError that it raises. Exit status 0."""
     limit()
+    from apps.core.errors import UserError
+
     folder = Path(sys.argv[1])
-    result = run(folder)
+    try:
+        result = run(folder)
+    except UserError as error:
+        result = {"error": error.as_json() | {"status": error.status}}
     (folder / "result.json").write_text(json.dumps(result, allow_nan=False))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(run))

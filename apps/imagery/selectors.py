@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from apps.accounts.models import Project
-from apps.accounts.selectors import Person, access_project_by_id, can, projects_for_user
+from apps.accounts.selectors import Person, access_project_by_id, access_row_by_id, can, projects_for_user
 from apps.artifacts.blobs import blob_path, blob_source
 from apps.artifacts.ranges import RemoteBlob
 from apps.core.errors import NotFoundError, UserError
@@ -24,15 +26,7 @@ from apps.imagery.models import Scene, Upload, VectorLayer
 def scene_get_for_user(user: Person, scene_id: UUID | str, action: str = "view") -> Scene:
     """The scene, if the user may do ``action`` in its project. NotFoundError (404) for what is absent or of
     others; UserError FORBIDDEN (403) for members whose role is too small."""
-    try:
-        scene = Scene.objects.select_related("project").get(pk=scene_id)
-    except (Scene.DoesNotExist, ValidationError, ValueError, TypeError) as error:
-        raise NotFoundError("scene") from error
-    try:
-        access_project_by_id(user, scene.project_id, action)
-    except NotFoundError as error:
-        raise NotFoundError("scene") from error
-    return scene
+    return access_row_by_id(Scene.objects.select_related("project"), scene_id, user, action, "scene")
 
 
 def scene_list_for_project(project: Project) -> QuerySet[Scene]:
@@ -73,21 +67,15 @@ def scenes_for_ask(user: Person, project: Project, scene_ids: Sequence[str]) -> 
     return dated + [s for s in scenes if not s.acquired_at]
 
 
+# Files that one sweep enqueues at most.
+MAX_RESUMED = 50
 # Vector files that one question may use.
 MAX_VECTORS = 50
 
 
 def vector_get_for_user(user: Person, vector_id: UUID | str, action: str = "view") -> VectorLayer:
     """The vector file, if the user may do ``action`` in its project; refused as scenes are."""
-    try:
-        vector = VectorLayer.objects.select_related("project").get(pk=vector_id)
-    except (VectorLayer.DoesNotExist, ValidationError, ValueError, TypeError) as error:
-        raise NotFoundError("vector layer") from error
-    try:
-        access_project_by_id(user, vector.project_id, action)
-    except NotFoundError as error:
-        raise NotFoundError("vector layer") from error
-    return vector
+    return access_row_by_id(VectorLayer.objects.select_related("project"), vector_id, user, action, "vector layer")
 
 
 def vector_list_for_project(project: Project) -> QuerySet[VectorLayer]:
@@ -138,6 +126,13 @@ def scene_infos(scene_ids: Sequence[str]) -> dict[str, SceneInfo]:
     """Infos of ready scenes by id, for commands on this machine; ids that are none or unknown are left out."""
     keys = [i for i in scene_ids if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", i)]
     return {str(s.pk): s.scene_info for s in Scene.objects.filter(pk__in=keys, status=Scene.READY, cog__isnull=False)}
+
+
+def waiting_keys(rows: QuerySet[Any], waiting_s: float) -> list[str]:
+    """Ids of rows that wait for ``waiting_s`` seconds at least, oldest first, as many as one sweep enqueues."""
+    since = timezone.now() - timedelta(seconds=waiting_s)
+    found = rows.filter(created_at__lte=since).order_by("created_at")
+    return [str(pk) for pk in found.values_list("pk", flat=True)[:MAX_RESUMED]]
 
 
 def upload_get_for_user(user: Any, upload_id: UUID | str) -> Upload:

@@ -35,6 +35,7 @@ from apps.imagery.ingest import ingest_file
 from apps.imagery.inspect import Finding, finish, inspect
 from apps.imagery.models import Region, Scene, Upload
 from apps.imagery.readers import open_scene
+from apps.imagery.selectors import waiting_keys
 from apps.imagery.statistics import scene_statistics
 from apps.imagery.vector_layers import vector_create
 from apps.imagery.vectors import MAX_FILE_BYTES, is_vector_name
@@ -49,8 +50,6 @@ COG_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 FREE_BYTES = 2 * 2**30
 MAX_CHUNK_BYTES = 64 * 2**20
 MAX_TIMES = 400
-# Scenes that one sweep enqueues at most.
-MAX_RESUMED = 50
 
 
 # --- uploads
@@ -233,9 +232,7 @@ def _alone(scene_id: str) -> Iterator[bool]:
 def scenes_resume(*, waiting_s: float = 0) -> int:
     """Enqueues scenes that wait to be ingested for ``waiting_s`` seconds at least: at the start of a worker after workers
     died, and now and then for what a broker lost. Those in work are left alone by the lock. Returns how many."""
-    since = timezone.now() - timedelta(seconds=waiting_s)
-    found = Scene.objects.filter(status=Scene.INGESTING, created_at__lte=since).order_by("created_at")
-    waiting = [str(pk) for pk in found.values_list("pk", flat=True)[:MAX_RESUMED]]
+    waiting = waiting_keys(Scene.objects.filter(status=Scene.INGESTING), waiting_s)
     for key in waiting:
         _enqueue(key)
     return len(waiting)

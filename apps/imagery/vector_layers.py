@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from apps.accounts.models import Project
@@ -20,12 +18,10 @@ from apps.core.errors import FaultError, UserError
 from apps.core.geo.vector import VectorInfo
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.models import VectorLayer
+from apps.imagery.selectors import waiting_keys
 from apps.imagery.vectors import VectorFile, vector_read
 
 log = logging.getLogger(__name__)
-
-# Files that one sweep enqueues at most.
-MAX_RESUMED = 50
 
 
 def vector_create(
@@ -120,9 +116,7 @@ def vector_delete(*, vector: VectorLayer) -> None:
 
 def vectors_resume(*, waiting_s: float = 0) -> int:
     """Enqueues files that wait to be read for ``waiting_s`` seconds at least; returns how many."""
-    since = timezone.now() - timedelta(seconds=waiting_s)
-    found = VectorLayer.objects.filter(status=VectorLayer.READING, created_at__lte=since).order_by("created_at")
-    waiting = [str(pk) for pk in found.values_list("pk", flat=True)[:MAX_RESUMED]]
+    waiting = waiting_keys(VectorLayer.objects.filter(status=VectorLayer.READING), waiting_s)
     for key in waiting:
         _enqueue(key)
     return len(waiting)

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from apps.core.errors import FaultError, UserError
+from apps.core.errors import UserError
 from apps.imagery import ingest
 
 # The largest file is read in a fraction of it; a database may hold a view without end, and the API waits for the answer.
@@ -274,16 +274,7 @@ def vector_read(source: Path, name: str, *, crs: str | None = None, layer: str =
                 "The process that opened it ended: the file is broken or needs too much memory or time.",
                 "Export it again, or cut it into parts.",
             )
-        if result.stat().st_size > _RESULT_BYTES:
-            raise FaultError(f"the vector process wrote {result.stat().st_size} bytes of result")
-        held = json.loads(result.read_text())
-    if "error" in held:
-        e = held["error"]
-        raise UserError(e["code"], e["what"], e["why"], e["fix"], status=e["status"], detail=e["detail"])
-    try:
-        return VectorFile.model_validate(held)
-    except ValidationError as error:
-        raise FaultError(f"the vector process wrote a result that is none: {error.error_count()} errors") from error
+        return ingest.result_of(result, VectorFile, "vector", _RESULT_BYTES)
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------------------

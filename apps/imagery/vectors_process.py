@@ -10,27 +10,24 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from apps.imagery.ingest_process import limit
+from apps.imagery.ingest_process import serve
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """What ``result.json`` holds: the fields of VectorFile, or the error for the person."""
+    """What ``result.json`` holds: the fields of VectorFile. UserError is for the person."""
     from apps.core.errors import UserError
 
     job = json.loads((folder / "job.json").read_text())
     try:
         return _read(folder / job["file"], job)
-    except UserError as error:
-        return {"error": error.as_json() | {"status": error.status}}
     except MemoryError:
-        big = UserError(
+        raise UserError(
             "TOO_LARGE",
             f"“{job['name']}” is too large.",
             "It needs more memory than may be used.",
             "Cut it to the area in question.",
             status=413,
-        )
-        return {"error": big.as_json() | {"status": big.status}}
+        ) from None
 
 
 def _read(path: Path, job: dict[str, Any]) -> dict[str, Any]:
@@ -310,13 +307,5 @@ def _checked_warnings(features: list[dict[str, Any]]) -> list[str]:
     return out
 
 
-def main() -> int:
-    limit()
-    folder = Path(sys.argv[1])
-    result = run(folder)
-    (folder / "result.json").write_text(json.dumps(result, allow_nan=False))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(run))

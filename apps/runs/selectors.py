@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.models import User
-from apps.accounts.selectors import access_project_by_id, projects_for_user
+from apps.accounts.selectors import access_project_by_id, access_row_by_id, projects_for_user
 from apps.core.errors import NotFoundError
 from apps.core.evidence.events import Event, read_event
 from apps.core.evidence.fold import RunState, apply, fold
@@ -21,18 +21,7 @@ from apps.runs.models import ObservationRow, Run, RunEvent
 
 def access_run_by_id(user: User, run_id: Any, action: str = "view") -> Run:
     """The run, where the user may do ``action`` in its project. NotFoundError otherwise, also for a malformed id."""
-    try:
-        key = uuid.UUID(str(run_id))
-    except ValueError:
-        raise NotFoundError("run") from None
-    run = Run.objects.select_related("project", "author").filter(pk=key).first()
-    if run is None:
-        raise NotFoundError("run")
-    try:
-        access_project_by_id(user, run.project_id, action)
-    except NotFoundError:
-        raise NotFoundError("run") from None
-    return run
+    return access_row_by_id(Run.objects.select_related("project", "author"), run_id, user, action, "run")
 
 
 def run_events(run_id: Any, *, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:

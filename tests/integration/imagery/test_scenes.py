@@ -36,13 +36,6 @@ def scene_reader(info: SceneInfo) -> SceneReader:
 
 
 @pytest.fixture
-def client(analyst: User) -> Client:
-    held = Client()
-    held.force_login(analyst)
-    return held
-
-
-@pytest.fixture
 def raw(project: Project) -> Scene:
     """Fishbourne as it comes."""
     return services.scene_ingest_now(project=project, path=FISH)

@@ -35,13 +35,6 @@ def data(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-def client(analyst: User) -> Client:
-    held = Client()
-    held.force_login(analyst)
-    return held
-
-
-@pytest.fixture
 def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Scene ids that were enqueued."""
     held: list[str] = []

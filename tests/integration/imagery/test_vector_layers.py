@@ -39,13 +39,6 @@ FIELDS = {
 
 
 @pytest.fixture
-def client(analyst: User) -> Client:
-    held = Client()
-    held.force_login(analyst)
-    return held
-
-
-@pytest.fixture
 def fields(project: Project, tmp_path: Path) -> VectorLayer:
     path = tmp_path / "fields.geojson"
     path.write_text(json.dumps(FIELDS))
