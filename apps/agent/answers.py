@@ -31,6 +31,7 @@ _NEEDS_CODES = (
     ("crs", "NEEDS_CRS"),
     ("dates", "NEEDS_DATES"),
     ("region", "NEEDS_REGION"),
+    ("landmarks", "NEEDS_LANDMARKS"),
     ("model", "MODEL_MISSING"),
 )
 

@@ -35,6 +35,7 @@ _SIGNS = {
     "1/year": "per year",
     "1/decade": "per decade",
     "degC": "°C",
+    "deg": "°",
 }
 # How people write units; longest first where one begins another.
 ALIASES: tuple[tuple[str, str], ...] = (

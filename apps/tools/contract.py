@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, FiniteFloat, JsonValue, model_validator
 
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import (
@@ -80,13 +80,46 @@ class ObjectsMethod(Frozen):
     scale: float | None = Field(default=None, gt=0, le=8, description="resampling before detection; None: by GSD")
 
 
+class PlacedLandmark(Frozen):
+    """One end of a distance: a point or a box (its middle) in pixels or degrees, or what a detector found (the middle of its
+    box). Exactly one of ``point``, ``box`` and ``layer``."""
+
+    name: str = Field(default="", max_length=80, description="how it is called: A, B, plane 1")
+    point: tuple[FiniteFloat, FiniteFloat] | None = Field(default=None, description="(x, y)")
+    box: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = Field(
+        default=None, description="(least x, least y, greatest x, greatest y)")
+    crs: Literal["EPSG:4326", "image"] = Field(
+        default="EPSG:4326", description="EPSG:4326: longitude, latitude; image: column, row")
+    precision: FiniteFloat | None = Field(
+        default=None, ge=0, description="size of a screen pixel where it was clicked: metres (EPSG:4326) or pixels (image)")
+    layer: ObservationSource | None = Field(default=None, description="boxes of an earlier observation; they must be exactly as "
+                                                                      "many as landmarks take from it")
+    index: int = Field(default=0, ge=0, le=1, description="which of them, from left to right")
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if sum(given is not None for given in (self.point, self.box, self.layer)) != 1:
+            raise ValueError("a landmark is a point, a box or a layer")
+        return self
+
+
+class LandmarksMethod(Frozen):
+    """What is measured between the first landmark and the second. ``azimuth``: the geodesic bearing at the first, clockwise from
+    true north. ``px`` needs no GSD."""
+
+    measure: Literal["distance", "azimuth"] = "distance"
+    unit: Literal["m", "px"] = "m"
+
+
 class PerceiveArguments(Frozen):
     image_paths: tuple[str, ...] = Field(min_length=1, max_length=400, description="scene ids in semantic order (before, after)")
     objective: str = Field(max_length=1000, description="the exact visual fact or layer that is required")
     mode: PerceiveMode
     label_space: tuple[str, ...] = Field(default=(), description="exact classes for scene")
     target_groups: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="target → prompts fused as one class")
-    landmarks: tuple[str, ...] = Field(default=(), max_length=2)
+    landmarks: tuple[str | PlacedLandmark, ...] = Field(
+        default=(), max_length=2, description="for measurement, exactly two; as text px:COLUMN,ROW or lonlat:LONGITUDE,LATITUDE")
+    landmarks_method: LandmarksMethod | None = None
     region: JsonMap | None = None
     region_crs: str = "EPSG:4326"
     regions_method: RegionMethod | None = None
@@ -123,7 +156,12 @@ class MeasureSpec(Frozen):
     reference: str = ""
     others: tuple[str, ...] = Field(default=(), max_length=10, description="for between: further references")
     relation: Literal["", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between",
-                      "nearest"] = ""
+                      "nearest", "wholly_inside", "outside", "beyond", "not_overlapping", "apart"] = ""
+    clip: bool = Field(default=False, description="for area, length and ratio: the subject is cut where the relation (inside, "
+                                                  "outside, within, beyond) ends, instead of chosen whole")
+    each: str = Field(default="", max_length=80, description="the source whose features are listed: a table of one figure each, "
+                                                             "of the subject in the reference's, or of the subject's own")
+    pick: Literal["", "min", "max"] = Field(default="", description="for each: the name of the one with the extreme")
     distance_m: float | None = Field(default=None, ge=0)
     nearest_k: int = Field(default=1, ge=1, le=1000, description="for nearest: how many subjects closest to a reference stay")
     distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
@@ -131,7 +169,7 @@ class MeasureSpec(Frozen):
     denominator: Literal["", "valid", "scene", "region", "reference", "subject"] = Field(
         default="", description="subject: all of the subject, before a relation chose among it")
     comparison: Comparison | None = Field(default=None, description="for boolean: count or area compared with a number")
-    of: Literal["count", "area"] = "count"
+    of: Literal["count", "area", "length"] = "count"
     unit: str = Field(default="", description="output unit; '' the metric's own (1, m2, m)")
 
 

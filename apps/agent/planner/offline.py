@@ -18,6 +18,7 @@ from typing import Any
 from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.dates import DateSpan, dates_in
 from apps.agent.planner.form import CAN_DO, Form, plan_from_form
+from apps.agent.planner.landmarks import plan_landmarks
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.measures import measured_fields, read_roles
 from apps.agent.planner.places import plan_place
@@ -86,9 +87,9 @@ class OfflinePlanner:
     def plan(self, question: Question) -> Plan:
         if question.form:
             return plan_from_form(question)
-        place = plan_place(question, self.name)
-        if place is not None:
-            return place
+        special = plan_place(question, self.name) or plan_landmarks(question, self.name)
+        if special is not None:
+            return special
         reading = read_question(question)
         if reading.form is None:
             return Plan(

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
+from apps.core.evidence.landmark import Landmark
 from apps.core.evidence.observation import Frozen, JsonMap, TaskRef, Tool
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
@@ -20,6 +21,7 @@ class Question(Frozen):
     vectors: tuple[VectorInfo, ...] = Field(default=(), max_length=50, description="vector files that the words may name")
     region: JsonMap | None = None
     region_crs: str = "EPSG:4326"
+    landmarks: tuple[Landmark, ...] = Field(default=(), max_length=2, description="places that the person marked, A and B")
     choices: dict[str, str] = Field(default_factory=dict, description="multiple choice: key → text")
     form: JsonMap | None = Field(default=None, description="the plan's form as a person filled it in; overrides the words")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 from numpy.typing import NDArray
-from pyproj import Geod
+from pyproj import Geod, Transformer
 from scipy import ndimage
+from shapely.geometry import mapping
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, Observation
 from apps.tools.perceive.change import grain
@@ -171,6 +174,92 @@ def test_two_landmarks_on_the_globe_and_on_a_picture() -> None:
 def test_landmarks_are_not_guessed(places: tuple[str, ...], part: str) -> None:
     o = landmarks(Bench(scene(np.ones((1, 100, 100), dtype=np.uint8), ["gray"])), *places)
     assert o.status.state == "failed" and part in o.status.reason
+
+
+def test_points_boxes_and_clicks_are_landmarks() -> None:
+    """A box stands for its middle, a click is as exact as the screen it was made on; values by pyproj's Geod."""
+    stored = np.ones((1, 100, 100), dtype=np.uint8)
+    b = Bench(scene(stored, ["gray"], crs="EPSG:32632", pixel=10.0, origin=(600000.0, 5600000.0)))
+    to_degrees = Transformer.from_crs("EPSG:32632", "EPSG:4326", always_xy=True).transform
+    one, other = to_degrees(600105.0, 5599805.0), to_degrees(600700.0, 5599400.0)
+    azimuth, _, metres = Geod(ellps="WGS84").inv(*one, *other)
+    call = {"image_paths": ["s"], "objective": "x", "mode": "measurement"}
+    given = [{"name": "A", "point": list(one), "precision": 40.0},
+             {"name": "B", "box": [60.0, 50.0, 80.0, 70.0], "crs": "image"}]  # fmt: skip
+    o = b.call("perceive", {**call, "landmarks": given})
+    assert o.result.value == pytest.approx(metres, abs=1e-4) and o.result.unit == "m"
+    # 40 m of a click at one end, a pixel at the other; a pixel is as long as the ellipsoid has it
+    pixel = metres / math.hypot(59.5, 40.5)
+    off = math.hypot(40.0, pixel)
+    assert o.result.interval == pytest.approx((metres - off, metres + off), rel=1e-6)
+    assert o.configuration.fine == "measurement/distance/box+point"
+    assert o.evidence.intermediate["landmarks_px"] == [pytest.approx([10.5, 19.5], abs=1e-4), [70.0, 60.0]]
+    o = b.call("perceive", {**call, "landmarks": given, "landmarks_method": {"measure": "azimuth"}})
+    assert (o.result.value, o.result.unit, o.result.kind) == (pytest.approx(azimuth % 360, abs=1e-5), "deg", "statistic")
+    half = math.degrees(math.asin(off / metres))
+    assert o.result.interval == pytest.approx((azimuth - half, azimuth + half), rel=1e-5)
+    back = b.call("perceive", {**call, "landmarks": given[::-1], "landmarks_method": {"measure": "azimuth"}})
+    assert back.result.value == pytest.approx((Geod(ellps="WGS84").inv(*other, *one)[0]) % 360, abs=1e-5)
+    # a picture: pixels without a GSD, and no north
+    picture = Bench(scene(stored, ["gray"], crs=None))
+    px = {**call, "landmarks": ["px:0,0", {"name": "B", "box": [20, 30, 40, 50], "crs": "image", "precision": 2.5}]}
+    o = picture.call("perceive", {**px, "landmarks_method": {"unit": "px"}})
+    assert (o.result.value, o.result.unit) == (50.0, "px")
+    assert o.result.interval == pytest.approx((50 - math.hypot(1, 2.5), 50 + math.hypot(1, 2.5)))
+    assert picture.call("perceive", px).status.needs["code"] == "NEEDS_GSD"
+    assert picture.call("perceive", {**px, "landmarks_method": {"measure": "azimuth"}}).status.needs["code"] == "NEEDS_CRS"
+
+
+def test_landmarks_beyond_180_degrees_are_found() -> None:
+    stored = np.ones((1, 100, 100), dtype=np.uint8)
+    b = Bench(scene(stored, ["gray"], crs="EPSG:4326", pixel=0.01, origin=(179.5, 10.0)))
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "measurement",
+                            "landmarks": ["lonlat:179.9,9.5", "lonlat:-179.8,9.5"]})  # fmt: skip
+    assert o.result.value == pytest.approx(Geod(ellps="WGS84").inv(179.9, 9.5, -179.8, 9.5)[2], rel=1e-9)
+
+
+def found_boxes(b: Bench, *boxes: tuple[float, float, float, float]) -> Any:
+    """What a detector would have recorded: these boxes, as planes."""
+    features = [{"type": "Feature", "geometry": mapping(shapely.box(*at)), "properties": {"class": "plane", "score": 0.9}}
+                for at in boxes]  # fmt: skip
+    ref = b.layers.put_features(features, kind="boxes", crs="image", label="plane", scene_id="s")
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "measurement", "landmarks": ["px:0,0", "px:3,4"]})
+    return o.model_copy(update={"id": "found", "result": o.result.model_copy(update={"layers": (ref,)})})
+
+
+def test_what_a_detector_found_is_a_landmark_where_it_is_the_only_one() -> None:
+    stored = np.ones((1, 100, 100), dtype=np.uint8)
+    b = Bench(scene(stored, ["gray"], crs=None, gsd_m=0.5))
+
+    def between(parent: Any, *landmarks: Any) -> Any:
+        return b.call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "measurement", "landmarks": list(landmarks)},
+                      parents=[parent])  # fmt: skip
+
+    layer = {"observation": "found", "label": "plane"}
+    pair = [{"name": "plane 1", "layer": layer, "index": 0}, {"name": "plane 2", "layer": layer, "index": 1}]
+    two = found_boxes(b, (60, 50, 80, 70), (10, 10, 30, 30))
+    o = between(two, *pair)
+    assert o.result.value == pytest.approx(0.5 * math.hypot(50, 40))
+    assert [p["px"] for p in o.evidence.intermediate["landmarks"]] == [[20.0, 20.0], [70.0, 60.0]]
+    # the middle of a box of 20 pixels may lie two pixels off
+    off = 0.5 * math.hypot(2, 2)
+    assert o.result.interval == pytest.approx((o.result.value - off, o.result.value + off))
+    for boxes in ((), ((0, 0, 9, 9),), ((0, 0, 9, 9), (20, 0, 29, 9), (40, 0, 49, 9))):
+        o = between(found_boxes(b, *boxes), *pair)
+        assert o.status.needs["code"] == "NEEDS_LANDMARKS" and f"found {len(boxes)} × plane" in o.status.reason
+    o = between(two, "px:0,0", {"name": "the plane", "layer": layer})
+    assert o.status.needs["code"] == "NEEDS_LANDMARKS" and "found 2 × plane, and 1 was meant" in o.status.reason
+
+
+@pytest.mark.parametrize(("places", "code", "part"), [
+    (("px:5,5", "px:5,5"), "BAD_ARGUMENT", "one and the same place"),
+    (("px:5,5", "px:5.5,5.5"), "NEEDS_LANDMARKS", "closer together"),
+])
+def test_a_bearing_needs_two_places_apart(places: tuple[str, ...], code: str, part: str) -> None:
+    b = Bench(scene(np.ones((1, 100, 100), dtype=np.uint8), ["gray"]))
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "measurement", "landmarks": list(places),
+                            "landmarks_method": {"measure": "azimuth"}})  # fmt: skip
+    assert o.status.state == "failed" and part in o.status.reason and o.status.needs.get("code", code) == code
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------------------
