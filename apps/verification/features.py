@@ -36,6 +36,7 @@ SUPPORT: dict[str, float] = {
     "consistency.zonal_matches_source": 1.0,
     "consistency.vector_recomputes": 0.9,
     "consistency.relation_recomputes": 0.9,
+    "geometry.landmarks_measured_again": 0.9,
     "consistency.area_recomputes": 0.6,
     "consistency.statistic_recomputes": 0.6,
     "consistency.share_recomputes": 0.6,
@@ -78,8 +79,11 @@ PIXEL_CHECKS = frozenset(
 )
 # What is given on the map has no pixels: these read all of it.
 THINGS_CHECKS = frozenset({"consistency.vector_recomputes", "consistency.relation_recomputes"})
+# Of landmarks that a person marked too; where a detector found them, it reads the detector's boxes.
+LANDMARKS_CHECK = "geometry.landmarks_measured_again"
 LAYER_CHECKS = frozenset(
     {
+        LANDMARKS_CHECK,
         "consistency.area_recomputes",
         "consistency.statistic_recomputes",
         "consistency.share_recomputes",
@@ -150,7 +154,8 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
     if obs.tool == "measure" and case.parents and good & MEASURE_CHECKS:
         worth.append(MEASURE_SUPPORT)
     out["support"] = max(worth, default=0.0)
-    is_of_things = obs.tool == "measure" and not obs.parents and bool(good & THINGS_CHECKS)
+    is_given = bool(good & THINGS_CHECKS) if obs.tool == "measure" else LANDMARKS_CHECK in good
+    is_of_things = is_given and not obs.parents
     out["sight"] = 1.0 if is_of_things or good & PIXEL_CHECKS else 0.5 if good & LAYER_CHECKS else 0.0
     asked = [c for c in checks if c.check in QUESTION_CHECKS and c.outcome in ("passed", "failed", "inconclusive")]
     if asked:
