@@ -81,6 +81,7 @@ def _footprints(scenes: Iterable[Scene], *, is_world: bool) -> dict[str, Any]:
         "land": static("build/land.geojson"),
         "graticule": True,
         "draw": "#id_region",
+        "marks": "#ask-marks",
         "bounds": WORLD if is_world else _view(centres),
         "layers": [{"id": "footprints", "name": "Footprints", "kind": "geojson", "style": "footprint", "data": data}],
     }

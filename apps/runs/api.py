@@ -15,6 +15,7 @@ from apps.accounts.selectors import access_project_by_id
 from apps.core.errors import UserError
 from apps.imagery.selectors import scenes_for_ask, vectors_for_ask
 from apps.runs import present, selectors, services
+from apps.runs.landmarks import landmarks_from_geojson
 from apps.runs.models import Run
 
 EVENTS_AT_ONCE = 500
@@ -29,6 +30,21 @@ class QuestionIn(serializers.Serializer[Any]):
     question = serializers.CharField(max_length=4000)
     region = serializers.DictField(required=False, allow_null=True, help_text="GeoJSON polygon, longitude and latitude")
     choices = serializers.DictField(child=serializers.CharField(max_length=500), required=False)
+    landmarks = serializers.ListField(
+        child=serializers.DictField(),
+        min_length=1,
+        max_length=2,
+        required=False,
+        help_text="Two marked places, A and B, as GeoJSON features or geometries: points, or polygons that are upright boxes "
+        "(their middle is the place). One alone where the question gives coordinates for the other. Property precision: how "
+        "exactly it was pointed at, in metres or pixels",
+    )
+    landmarks_crs = serializers.ChoiceField(
+        choices=["EPSG:4326", "image"],
+        required=False,
+        help_text="EPSG:4326: longitude, latitude; image: column, row of the one scene. Absent: degrees where all scenes "
+        "have a CRS",
+    )
 
 
 class RunOut(serializers.ModelSerializer[Run]):
@@ -68,12 +84,19 @@ class RunList(APIView):
         import json
 
         region = region_from_text(json.dumps(data["region"])) if data.get("region") else None
+        scenes = scenes_for_ask(request.user, project, [str(s) for s in data["scenes"]])
+        landmarks = (
+            landmarks_from_geojson(data["landmarks"], [s.scene_info for s in scenes], data.get("landmarks_crs", ""))
+            if "landmarks" in data
+            else ()
+        )
         run = services.run_start(
             user=request.user,
             project=project,
             text=data["question"],
             region=region,
-            scenes=scenes_for_ask(request.user, project, [str(s) for s in data["scenes"]]),
+            scenes=scenes,
+            landmarks=landmarks,
             choices=data.get("choices"),
             vectors=vectors_for_ask(
                 request.user, project, [str(v) for v in data["vectors"]] if "vectors" in data else None

@@ -14,6 +14,7 @@ from django.conf import settings
 from apps.agent.planner.offline import OfflinePlanner
 from apps.agent.policy import AgentPolicy
 from apps.artifacts.services import ProjectBlobs
+from apps.core.evidence.landmark import Landmark
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
@@ -158,6 +159,7 @@ def plan_preview(
     choices: dict[str, str],
     form: dict[str, Any] | None,
     vectors: Sequence[VectorInfo] = (),
+    landmarks: Sequence[Landmark] = (),
 ) -> Plan:
     """The plan of a question that is not asked yet."""
     return planner().plan(
@@ -165,6 +167,7 @@ def plan_preview(
             text=text.strip() or "(asked by form)",
             scenes=tuple(scenes),
             vectors=tuple(vectors),
+            landmarks=tuple(landmarks),
             region=region,
             region_crs=region_crs,
             choices=choices,

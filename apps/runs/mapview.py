@@ -23,6 +23,7 @@ from apps.core.geo.vector import VectorInfo
 from apps.core.ports import LayerStore
 from apps.imagery.tiles import default_view, image_zoom
 from apps.runs.headline import quantity_text, scene_detail, scene_title
+from apps.runs.landmarks import landmark_feature
 
 MAX_SCENE_LAYERS = 40
 _NODE = re.compile(r" \(\w+\)$")
@@ -72,6 +73,20 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
                 "kind": "geojson",
                 "style": "region",
                 "data": {"type": "Feature", "geometry": question.region, "properties": {}},
+                "visible": True,
+            }
+        )
+    marks = [m for m in (question.landmarks if question else ()) if (m.crs == "image") != geo]
+    if marks and only is None:
+        layers.append(
+            {
+                "id": "marks",
+                "name": "Marked places",
+                "group": "Results",
+                "detail": "of the question",
+                "kind": "geojson",
+                "style": "marks",
+                "data": {"type": "FeatureCollection", "features": [landmark_feature(m) for m in marks]},
                 "visible": True,
             }
         )
@@ -131,7 +146,7 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
     else:
         config["size_px"] = [scenes[0].grid.width, scenes[0].grid.height]
     if only is None:
-        config["draw"] = "#id_region"
+        config |= {"draw": "#id_region", "marks": "#ask-marks"}
     if scenes:
         grid = scenes[0].grid
         config["grid"] = {
@@ -225,7 +240,8 @@ def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: b
         + (f" · {ref.n:,} {'px' if ref.kind in ('mask', 'classes') else ''}" if ref.n is not None else ""),
     }
     if ref.kind in ("boxes", "polygons", "points"):
-        style = {"candidates": "candidates", "reference": "reference"}.get(ref.label, "boxes" if ref.kind == "boxes" else "mask")
+        own = {"candidates": "candidates", "reference": "reference", "landmarks": "marks"}
+        style = own.get(ref.label, "boxes" if ref.kind == "boxes" else "mask")
         return base | {
             "kind": "geojson",
             "style": style,

@@ -31,11 +31,13 @@ from apps.core.evidence.events import (
     VerdictGiven,
     VerdictUndone,
 )
+from apps.core.evidence.landmark import Landmark
 from apps.core.evidence.plan import Question
 from apps.core.geo.vector import VectorInfo
 from apps.core.ids import new_id
 from apps.imagery.models import Scene
 from apps.runs import selectors
+from apps.runs.landmarks import check_landmarks
 from apps.runs.models import ObservationRow, Run, RunEvent
 from apps.runs.sockets import announce
 
@@ -62,13 +64,14 @@ def run_start(
     choices: dict[str, str] | None = None,
     form: dict[str, Any] | None = None,
     vectors: Sequence[VectorInfo] = (),
+    landmarks: Sequence[Landmark] = (),
     is_sample: bool = False,
     enqueue: bool = True,
 ) -> Run:
     """A new run of one question; executed by a worker once the transaction is committed (``enqueue``).
 
     UserError: BAD_QUESTION (no words and no form, or too long), NEEDS_REGION is the planner's; BAD_ARGUMENT (no scene, too
-    many, or a scene that is not ready); BAD_REGION (no geometry).
+    many, or a scene that is not ready); BAD_REGION (no geometry); BAD_LANDMARKS (see ``check_landmarks``).
     """
     text = question_text(text, form)
     if not scenes and not vectors:
@@ -88,9 +91,12 @@ def run_start(
                 "It is not ready in this project.",
                 "Wait until its ingest has finished, or mend what the ingest check names.",
             )
+    infos = tuple(s.scene_info for s in scenes)
+    check_landmarks(landmarks, infos, text)
     question = Question(
         text=text or "(asked by form)",
-        scenes=tuple(s.scene_info for s in scenes),
+        scenes=infos,
+        landmarks=tuple(landmarks),
         vectors=tuple(vectors),
         region=region,
         region_crs=region_crs,

@@ -28,6 +28,7 @@ from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
 from apps.runs.inspector import values_at
+from apps.runs.landmarks import check_landmarks, landmark_text, landmarks_from_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
 from apps.runs.report import report_bytes
@@ -115,6 +116,7 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
         "live_url": f"/ws/runs/{run.pk}/",
         "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
         "form_fields": _form_fields(state),
+        "marks": _marks(state),
         "region_text": json.dumps(state.question.region) if state.question and state.question.region else "",
         "tabs": [
             {"id": "tab-ask", "title": "Ask", "is_current": False},
@@ -123,6 +125,15 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
             {"id": "tab-answer", "title": "Answer", "is_current": False},
         ],
     }
+
+
+def _marks(state: RunState) -> dict[str, Any]:
+    """The question's marked places as their fields hold them: {"a": {"text", "precision"}, "b": …, "is_image"}."""
+    question = state.question
+    marks = question.landmarks if question else ()
+    held = {m.name.lower(): {"text": landmark_text(m), "precision": m.precision} for m in marks}
+    scenes = question.scenes if question else ()
+    return {"is_image": not all(s.grid.is_georeferenced for s in scenes), **held}
 
 
 def _dates(state: RunState) -> dict[str, Any]:
@@ -239,6 +250,10 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
     if region_text:
         region = _pixel_region(region_text) if is_image_space else region_from_text(region_text)
     form = _form_from_post(request)
+    infos = [s.scene_info for s in scenes]
+    fields = {key: str(value) for key, value in post.items() if key.startswith("landmark_")}
+    landmarks = landmarks_from_fields(fields, infos)
+    check_landmarks(landmarks, infos, post.get("question", ""))
     return {
         "user": person(request),
         "project": project,
@@ -248,6 +263,7 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
         "region_crs": "image" if is_image_space else "EPSG:4326",
         "choices": choices_from_text(post.get("choices", "").strip()),
         "form": form,
+        "landmarks": landmarks,
         "vectors": vectors_for_ask(person(request), project, post.getlist("vector") if post.get("vectors_listed") else None),
     }
 
@@ -286,6 +302,7 @@ def run_plan(request: HttpRequest) -> HttpResponse:
         choices=asked["choices"],
         form=asked["form"],
         vectors=asked["vectors"],
+        landmarks=asked["landmarks"],
     )
     return render(request, "runs/plan_preview.html", {"plan": plan})
 

@@ -25,6 +25,7 @@ from apps.runs.arguments import (
     roles_from_text,
 )
 from apps.runs.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
+from apps.runs.landmarks import landmarks_from_text
 
 CLI_PROJECT = "Command line"
 
@@ -50,6 +51,10 @@ class Command(BaseCommand):
         parser.add_argument("--question", required=True, help="in plain English")
         parser.add_argument("--choices", default="", help='JSON object of choices: {"A": "12 ha", "B": "30 ha"}')
         parser.add_argument("--region", default="", help="WKT, GeoJSON, or a file that holds either (EPSG:4326)")
+        parser.add_argument(
+            "--landmarks", default="", metavar="GEOJSON|FILE", help="two marked places, A and B: points or boxes as GeoJSON "
+            "(EPSG:4326; pixels of an image without CRS)"
+        )  # fmt: skip
         parser.add_argument("--roles", default="", help="band roles by 1-based index: blue=1,green=2,red=3,nir=4")
         parser.add_argument("--gsd-m", type=float, default=None, help="ground sampling distance in metres")
         parser.add_argument(
@@ -84,10 +89,15 @@ class Command(BaseCommand):
             for path, date in zip(files, dates, strict=True)
         ]
         scenes = scenes_of_band_files(project=project, scenes=scenes)
+        landmarks = (
+            landmarks_from_text(options["landmarks"], [s.scene_info for s in scenes], may_read_files=True)
+            if options["landmarks"]
+            else ()
+        )
         vectors = [_vector(project, path).vector_info for path in vector_files]
         run = services.run_start(
             user=None, project=project, text=options["question"], scenes=scenes, region=region, choices=choices, enqueue=False,
-            vectors=vectors,
+            vectors=vectors, landmarks=landmarks,
         )
         services.run_execute_now(run_id=run.pk)
         state = selectors.run_state(run.pk)
