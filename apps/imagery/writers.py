@@ -25,8 +25,8 @@ from apps.imagery.readers import GDAL_OPTIONS
 _BLOCK_BYTES = 8 * 2**20
 # A picture's bands are looked at together, and pack better so; of other rasters mostly a few bands are read.
 _PICTURE_BANDS = 4
-# What is written is passed through once: a larger cache only costs memory.
-STREAM_OPTIONS: dict[str, Any] = GDAL_OPTIONS | {"GDAL_CACHEMAX": 64 * 2**20}
+# What is written is passed through once: a larger cache only costs memory. Two threads inflate what is converted.
+STREAM_OPTIONS: dict[str, Any] = GDAL_OPTIONS | {"GDAL_CACHEMAX": 64 * 2**20, "GDAL_NUM_THREADS": "2"}
 # Rasters up to this many bytes of pixels are laid down unpacked while they are converted.
 _STAGED_BYTES = 4 * 2**30
 
