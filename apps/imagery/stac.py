@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from apps.core.deadline import Deadline
 from apps.core.errors import ModelError
 
 MAX_ITEMS = 5000
@@ -116,6 +117,8 @@ def _roles(held: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
 MAX_PAGES = 40
 PAGE_ITEMS = 250
 MAX_PAGE_BYTES = 16 * 2**20
+# All pages of one search together; a read of ``timeout_s`` bounds each wait alone.
+SEARCH_SECONDS = 120.0
 
 
 def is_loopback(host: str) -> bool:
@@ -125,11 +128,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class _TimeOverError(Exception):
+    """Inside this module: the time for all pages is over."""
+
+
 class StacApi:
     """Searches one STAC API (item search, POST). Only its own origin is spoken to: no redirect is followed, a next page
     elsewhere is refused, and assets are never opened. ValueError for an address that is not https (http for this machine)."""
 
-    def __init__(self, url: str, *, timeout_s: float = 15.0):
+    def __init__(self, url: str, *, timeout_s: float = 15.0, search_s: float = SEARCH_SECONDS):
         parts = urlsplit(url)
         host = parts.hostname or ""
         if parts.scheme not in ("https", "http") or not host or parts.username or parts.query or parts.fragment:
@@ -137,11 +144,13 @@ class StacApi:
         if parts.scheme == "http" and not is_loopback(host):
             raise ValueError(f"{url!r} is not encrypted: only this machine may be asked by http")
         self.url, self.host, self.timeout_s = url.rstrip("/"), host, timeout_s
+        self.search_s = search_s
         self._origin = (parts.scheme, parts.netloc)
 
     def search(self, query: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], bool]:
         """(items by date as ``stac_items`` tells them, whether these are all) for ``bbox`` (west, south, east, north), ``start``
-        and ``end`` (ISO days or '') and ``collections``. ModelError where the API does not answer as the specification says."""
+        and ``end`` (ISO days or '') and ``collections``. ModelError where the API does not answer as the specification says, or
+        not within ``search_s`` seconds; what was read of earlier pages by then is told as not all."""
         import httpx  # only who asks an API loads its client
 
         body: dict[str, Any] = {"limit": PAGE_ITEMS, "bbox": [float(v) for v in query["bbox"]]}
@@ -152,9 +161,15 @@ class StacApi:
             body["collections"] = [str(c) for c in query["collections"]]
         found: list[dict[str, Any]] = []
         address, method, seen = f"{self.url}/search", "POST", set()
-        with httpx.Client(timeout=self.timeout_s, follow_redirects=False, trust_env=not is_loopback(self.host)) as client:
-            for _ in range(MAX_PAGES):
-                page = self._page(client, method, address, body)
+        with (Deadline(self.search_s) as deadline,
+              httpx.Client(timeout=self.timeout_s, follow_redirects=False, trust_env=not is_loopback(self.host)) as client):
+            for number in range(MAX_PAGES):
+                try:
+                    page = self._page(client, method, address, body, deadline)
+                except _TimeOverError:
+                    if number:
+                        break
+                    raise ModelError(f"{self.host} did not answer within {self.search_s:g} seconds.") from None
                 features = page.get("features")
                 if page.get("type") != "FeatureCollection" or not isinstance(features, list):
                     raise ModelError(f"{self.host} did not answer with a collection of items.")
@@ -171,21 +186,28 @@ class StacApi:
                 seen.add(mark)
         return _ordered(found), False
 
-    def _page(self, client: Any, method: str, address: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _page(self, client: Any, method: str, address: str, body: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
+        """_TimeOverError where the time for all pages ends first."""
         import httpx
 
         try:
-            with client.stream(method, address, json=body if method == "POST" else None,
+            if deadline.is_over:
+                raise _TimeOverError
+            with client.stream(method, address, json=body if method == "POST" else None, extensions=deadline.extensions,
                                headers={"Accept": "application/geo+json, application/json"}) as answer:
                 if answer.status_code != 200:
                     raise ModelError(f"{self.host} answered with status {answer.status_code}.")
                 data = bytearray()
                 for chunk in answer.iter_bytes():
                     data += chunk
+                    if deadline.is_over:
+                        raise _TimeOverError
                     if len(data) > MAX_PAGE_BYTES:
                         raise ModelError(f"A page of {self.host} is larger than {MAX_PAGE_BYTES >> 20} MB.")
             held = json.loads(data)
         except httpx.HTTPError as error:
+            if deadline.is_over:
+                raise _TimeOverError from error
             raise ModelError(f"{self.host} could not be reached ({type(error).__name__}).") from error
         except (ValueError, RecursionError) as error:
             raise ModelError(f"The answer of {self.host} is no JSON.") from error

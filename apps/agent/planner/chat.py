@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from apps.core.deadline import Deadline
 from apps.core.errors import ModelError
 
 MAX_REPLY_BYTES = 2_000_000
@@ -101,12 +102,15 @@ class HttpChatProvider:
         url = self.settings.base_url.rstrip("/") + "/chat/completions"
         try:
             with (
+                Deadline(self.settings.timeout_s) as deadline,
                 httpx.Client(timeout=self.settings.timeout_s, follow_redirects=False) as client,
-                client.stream("POST", url, json=body, headers=headers) as response,
+                client.stream("POST", url, json=body, headers=headers, extensions=deadline.extensions) as response,
             ):
                 data = bytearray()
                 for piece in response.iter_bytes():
                     data += piece
+                    if deadline.is_over:
+                        raise httpx.ReadTimeout("the answer took too long")
                     if len(data) > MAX_REPLY_BYTES:
                         raise ModelError("The planning model's answer is too long.", code="MODEL_UNREACHABLE")
                 return response.status_code, bytes(data)

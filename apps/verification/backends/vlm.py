@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from apps.core.deadline import Deadline
 from apps.core.evidence.decision import EvidenceRequest, RequestKind
 from apps.verification.backends.contract import Opinion, Subject, VerifierError
 from apps.verification.checks.case import Case, LayerUnreadableError
@@ -114,8 +115,10 @@ class VlmVerifier:
         }
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         try:
-            with httpx.Client(timeout=self.timeout_s, follow_redirects=False) as client:
-                done = client.post(f"{self.base_url}/chat/completions", json=body, headers=headers)
+            with (Deadline(self.timeout_s) as deadline,
+                  httpx.Client(timeout=self.timeout_s, follow_redirects=False) as client):
+                done = client.post(f"{self.base_url}/chat/completions", json=body, headers=headers,
+                                   extensions=deadline.extensions)
             done.raise_for_status()
             choice = done.json()["choices"][0]
             text = choice["message"]["content"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -214,3 +217,60 @@ def test_an_empty_period_is_one_gap(serve: Any) -> None:
                                                "start": "2024-07-01", "end": "2024-07-31"})])
     found: Any = o.evidence.intermediate["nodes"]
     assert o.result.value == 0 and found[0]["n_missing_dates"] == 6 and found[0]["revisit_days"] == 5
+
+
+@contextlib.contextmanager
+def dripping(head: bytes, pages: tuple[bytes, ...] = (), *, every_s: float = 0.05) -> Iterator[str]:
+    """The address of a server that sends ``pages`` whole, one a connection or request, and then ``head`` and a byte now and then
+    without end."""
+    server = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def answer(link: socket.socket) -> None:
+        with link, contextlib.suppress(OSError):
+            for page in pages:
+                link.recv(65536)
+                link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
+            link.recv(65536)
+            link.sendall(head)
+            while not stop.wait(every_s):
+                link.sendall(b" ")
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while not stop.is_set():
+                threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"http://127.0.0.1:{server.getsockname()[1]}"
+    stop.set()
+    server.close()
+
+
+@pytest.mark.parametrize("head", [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{", b"HTTP/1.1 200 OK\r\nX-Slow: "], ids=["body", "head"])
+def test_a_server_that_drips_is_left_when_the_time_is_over(head: bytes) -> None:
+    with dripping(head) as url:
+        began = time.monotonic()
+        with pytest.raises(ModelError, match=r"did not answer within 0\.5 seconds"):
+            StacApi(url, search_s=0.5).search(WANTED)  # each read has 15 s and gets its byte in time
+        assert time.monotonic() - began < 3
+
+
+def test_pages_before_the_time_was_over_are_told_as_not_all() -> None:
+    link = {"rel": "next", "href": "search?page=2"}
+    page = json.dumps(collection(item("2024-06-01"), links=[link])).encode()
+    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{", (page,)) as url:
+        items, is_whole = StacApi(url, search_s=0.5).search(WANTED)
+    assert [i["id"] for i in items] == ["S2B_2024-06-01"] and not is_whole
+
+
+def test_the_time_is_that_of_all_pages_together(serve: Any) -> None:
+    def slow(method: str, path: str, body: dict[str, Any]) -> Any:
+        time.sleep(0.2)
+        n = len(server.asked)
+        return 200, collection(item(f"2024-06-{n:02d}"), links=[{"rel": "next", "href": f"search?page={n}"}]), {}
+
+    server = serve(slow)
+    items, is_whole = StacApi(server.url, search_s=0.7).search(WANTED)
+    assert 1 <= len(items) <= 3 and not is_whole and len(server.asked) <= 4
