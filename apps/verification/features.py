@@ -37,6 +37,8 @@ SUPPORT: dict[str, float] = {
     "consistency.vector_recomputes": 0.9,
     "consistency.relation_recomputes": 0.9,
     "geometry.landmarks_measured_again": 0.9,
+    "consistency.cut_recomputes": 0.9,
+    "consistency.rows_recompute": 0.9,
     "consistency.area_recomputes": 0.6,
     "consistency.statistic_recomputes": 0.6,
     "consistency.share_recomputes": 0.6,
@@ -63,6 +65,8 @@ MEASURE_CHECKS = frozenset(
         "consistency.pieces_recount",
         "consistency.boolean_recomputes",
         "consistency.relation_recomputes",
+        "consistency.cut_recomputes",
+        "consistency.rows_recompute",
     }
 )
 
@@ -78,7 +82,14 @@ PIXEL_CHECKS = frozenset(
     }
 )
 # What is given on the map has no pixels: these read all of it.
-THINGS_CHECKS = frozenset({"consistency.vector_recomputes", "consistency.relation_recomputes"})
+THINGS_CHECKS = frozenset(
+    {
+        "consistency.vector_recomputes",
+        "consistency.relation_recomputes",
+        "consistency.cut_recomputes",
+        "consistency.rows_recompute",
+    }
+)
 # Of landmarks that a person marked too; where a detector found them, it reads the detector's boxes.
 LANDMARKS_CHECK = "geometry.landmarks_measured_again"
 LAYER_CHECKS = frozenset(
@@ -96,6 +107,8 @@ LAYER_CHECKS = frozenset(
         "consistency.length_recomputes",
         "consistency.moran_recomputes",
         "consistency.relation_recomputes",
+        "consistency.cut_recomputes",
+        "consistency.rows_recompute",
     }
 )
 

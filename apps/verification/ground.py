@@ -5,6 +5,7 @@ The tools measure in another plane and on the ellipsoid; two ways that agree are
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,8 @@ from apps.verification.checks.case import Case
 # Instances that are brought to the ground; more are left to the tool alone.
 MAX_INSTANCES = 20_000
 MAX_MASK_PX = 4_000_000
-# Half the width, in degrees, of what a transverse Mercator keeps true to a thousandth.
-MAX_REACH = 2.5
+# Half the width, in degrees of arc on the ground, of what a transverse Mercator keeps true to 1.4 in a thousand.
+MAX_REACH = 3.0
 
 
 class CannotPlaceError(Exception):
@@ -144,7 +145,8 @@ def on_plane(*placed: Placed) -> list[list[BaseGeometry]]:
     if not len(bounds):
         return [[] for _ in placed]
     west, south, east, north = bounds[:, 0].min(), bounds[:, 1].min(), bounds[:, 2].max(), bounds[:, 3].max()
-    if (east - west) / 2 > MAX_REACH or north - south > 20:
+    nearest_equator = 0.0 if south <= 0 <= north else min(abs(south), abs(north))
+    if (east - west) / 2 * math.cos(math.radians(nearest_equator)) > MAX_REACH or north - south > 20:
         raise CannotPlaceError("the things lie too far apart for one plane")
     t = transformer("EPSG:4326", _plane((west + east) / 2, (south + north) / 2))
 
@@ -152,6 +154,10 @@ def on_plane(*placed: Placed) -> list[list[BaseGeometry]]:
         return shapely.transform(g, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
 
     return [[move(g) for g in p.shapes] for p in placed]
+
+
+# Relations that need no metres: they are the same in degrees, however far the things reach.
+WITHOUT_METRES = frozenset({"inside", "outside", "wholly_inside", "overlaps", "not_overlapping", "touches", "apart"})
 
 
 def inside_of(placed: Placed, region: dict[str, Any]) -> Placed:
@@ -181,14 +187,26 @@ def standing_in(
     """Which of ``one`` stand in the relation to ``other`` (both in metres; ``degrees``: the same in degrees); None for a
     relation that is not known here."""
     if not other or not one:
-        return np.zeros(len(one), dtype=bool)
+        return np.full(len(one), relation in ("beyond", "outside", "not_overlapping", "apart"))
     shapes, tree = np.array(one, dtype=object), shapely.STRtree(other)
     middles = shapely.centroid(shapes)
     if relation == "within":
         hit = tree.query(shapes, predicate="dwithin", distance=distance_m)[0]
+    elif relation == "beyond":
+        near = np.zeros(len(one), dtype=bool)
+        near[tree.query(shapes, predicate="dwithin", distance=distance_m)[0]] = True
+        return ~near
+    elif relation == "outside":
+        within = np.zeros(len(one), dtype=bool)
+        within[tree.query(middles, predicate="intersects")[0]] = True
+        return ~within
+    elif relation == "wholly_inside":
+        # common outlines are equal in degrees; a hair of 2 mm keeps a shared edge inside
+        wide = shapely.buffer(shapely.union_all(np.array(degrees[1], dtype=object)), 2e-8)
+        return np.asarray(shapely.covers(wide, np.array(degrees[0], dtype=object)))
     elif relation == "inside":
         hit = tree.query(middles, predicate="intersects")[0]
-    elif relation in ("overlaps", "touches"):
+    elif relation in ("overlaps", "touches", "not_overlapping", "apart"):
         # common outlines are equal in degrees; a projection bends edges with other vertices differently
         mine, theirs = (np.array(d, dtype=object) for d in degrees)
         pairs = shapely.STRtree(theirs).query(mine, predicate="dwithin", distance=2e-8)
@@ -199,7 +217,8 @@ def standing_in(
         thin = (shapely.area(mine[pairs[0]]) == 0) | (shapely.area(theirs[pairs[1]]) == 0)
         through = thin & shapely.intersects(mine[pairs[0]], theirs[pairs[1]]) & ~shapely.touches(mine[pairs[0]], theirs[pairs[1]])
         wide |= np.bincount(pairs[0][through], minlength=len(one)) > 0
-        return np.asarray(wide if relation == "overlaps" else near & ~wide)
+        return np.asarray(
+            {"overlaps": wide, "not_overlapping": ~wide, "touches": near & ~wide, "apart": ~near}[relation])
     elif relation == "between":
         hull = shapely.convex_hull(shapely.union_all(other))
         free = np.ones(len(one), dtype=bool)

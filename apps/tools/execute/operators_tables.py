@@ -60,6 +60,10 @@ MAX_ZONES = 1000
 WHOLE = 0.995
 
 
+# How zones that are grouped by an attribute call those that have no value of it.
+NO_NAME = "(no value)"
+
+
 # --- zones -----------------------------------------------------------------------------------------------------------------
 class ZonesParams(Frozen):
     geojson: JsonMap | None = None
@@ -70,6 +74,8 @@ class ZonesParams(Frozen):
     only: tuple[str, ...] = Field(default=(), max_length=MAX_ZONES, description="zones of these names alone")
     dissolve: bool = Field(default=False, description="all of them as one zone; where they overlap a pixel counts once")
     skip_others: bool = Field(default=False, description="points and lines among polygons are left out instead of refused")
+    group: bool = Field(default=False, description="polygons of one name are one zone")
+    outside: bool = Field(default=False, description="one zone: what of the raster lies in none of the polygons")
 
 
 def _plan_zones(call: Call) -> Planned:
@@ -93,7 +99,7 @@ def _plan_zones(call: Call) -> Planned:
         chosen = [(i, g, v) for i, g, v in chosen if g.geom_type in ("Polygon", "MultiPolygon", "GeometryCollection")]
         if not chosen:
             raise call.refuse("none of the features is a polygon.", code="BAD_REGION")
-    if len(chosen) > MAX_ZONES and not p.dissolve:
+    if len(chosen) > MAX_ZONES and not p.dissolve and not p.outside:
         raise call.refuse(f"{len(chosen)} zones are more than {MAX_ZONES}.", code="TOO_LARGE")
     zones = []
     for i, geometry, values in chosen:
@@ -104,7 +110,16 @@ def _plan_zones(call: Call) -> Planned:
         if geometry.is_empty or geometry.geom_type not in ("Polygon", "MultiPolygon"):
             raise call.refuse(f"zone {i} is {'empty' if geometry.is_empty else 'a ' + geometry.geom_type}, not a polygon; points "
                               "and lines need buffer_m.", code="BAD_REGION")
-        zones.append((str(values.get(p.name, f"zone {i}"))[:120], geometry))
+        name = str(values.get(p.name, f"zone {i}"))[:120]
+        zones.append((NO_NAME if p.group and values.get(p.name) in (None, "") else name, geometry))
+    if p.outside:
+        name = f"outside of {len(zones)} polygons" if len(zones) > 1 else f"outside of {zones[0][0]}"
+        return Planned(ZonesType("zones", ((name, shapely.union_all([g for _, g in zones])),), crs, is_outside=True))
+    if p.group:
+        named: dict[str, list[Any]] = {}
+        for name, geometry in zones:
+            named.setdefault(name, []).append(geometry)
+        zones = [(name, shapely.union_all(held)) for name, held in named.items()]
     if p.dissolve:
         name = zones[0][0] if len(zones) == 1 else f"{len(zones)} zones together"
         zones = [(name, shapely.union_all([g for _, g in zones]))]
@@ -207,6 +222,10 @@ def _plan_zonal(call: Call) -> Planned:
     frame = shapely.box(0, 0, raster.grid.width, raster.grid.height)
     for name, geometry in zones.zones:
         placed = to_pixels(geometry, zones.crs, raster.grid)
+        if zones.is_outside:
+            placed = shapely.difference(frame, placed)
+            if placed.is_empty:
+                raise call.refuse("the polygons cover the whole raster: nothing lies outside of them.", code="BAD_REGION")
         covered.append(float(shapely.intersection(placed, frame).area / placed.area) if placed.area > 0 else 0.0)
         try:
             masks.append(RegionMask(placed, raster.grid, raster.scene_names))

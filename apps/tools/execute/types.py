@@ -136,11 +136,12 @@ class ValueType:
 
 @dataclass(frozen=True, slots=True)
 class ZonesType:
-    """Named polygons: (name, geometry) in ``crs``."""
+    """Named polygons: (name, geometry) in ``crs``; ``is_outside``: what lies in none of them, as one zone."""
 
     kind: Kind
     zones: tuple[tuple[str, Any], ...]
     crs: str
+    is_outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

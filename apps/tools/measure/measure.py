@@ -28,6 +28,8 @@ from apps.core.geo.grid import Grid, geod_of
 from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_length_m
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolCancelledError, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
+from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines
+from apps.tools.measure.each import Ways, table_of
 from apps.tools.measure.layers import Measured, Plane, corner_points, open_source, pieces, polygons_of_pieces
 from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask
@@ -48,6 +50,7 @@ def configuration_of(arguments: MeasureArguments) -> Configuration:
     distance = spec.distance_statistic if spec.distance_between == "edges" else f"{spec.distance_statistic}.centroids"
     how = spec.relation or {"distance": distance, "ratio": spec.denominator or "auto", "boolean": spec.of,
                             "density": spec.denominator or "auto"}.get(spec.metric, "auto")
+    how += ("-clip" if spec.clip else "") + ("-each" if spec.each else "")
     modes = "-".join(dict.fromkeys(s.mode for s in arguments.sources))
     return Configuration(coarse=spec.metric, fine=f"{spec.metric}/{how}/{modes}"[:240])
 
@@ -89,13 +92,27 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
         raise ToolCancelledError
     ctx.progress(1, 2, "Measuring")
     notes: dict[str, JsonValue] = {}
-    whole = _whole(ctx, arguments, subject, reference) if spec.denominator == "subject" else None
-    if spec.relation:
+    if spec.clip and (spec.metric not in ("area", "length", "ratio") or (not spec.each and spec.relation not in CUTS)):
+        raise ModelError("Only an area, a length or a share of one is cut, where inside, outside, within or beyond ends.",
+                         code="BAD_ARGUMENT")
+    if spec.clip and reference is None:
+        raise ModelError("To cut at what? Name a reference layer.", code="BAD_ARGUMENT", needs={"reference": True})
+    if spec.relation in ("within", "beyond") and spec.distance_m is None:
+        raise ModelError(f"The relation {spec.relation} needs distance_m.", code="BAD_ARGUMENT", needs={"distance_m": True})
+    if spec.each:
+        return _table(ctx, arguments, opened, subject, reference, unit, region, region_crs)
+    if spec.pick:
+        raise ModelError("A pick is one of several: say of which layer each is listed.", code="BAD_ARGUMENT")
+    whole = _whole(ctx, arguments, subject, reference) if spec.denominator == "subject" and not spec.clip else None
+    if spec.relation and not spec.clip:
         if reference is None:
             raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
         notes |= _apply_relation(subject, [reference, *others], arguments)
     of = _of(arguments, subject, reference)
-    if spec.metric == "count" or (spec.metric in ("boolean", "density", "ratio") and of == "count"):
+    if spec.clip:
+        assert reference is not None
+        base = _cut(ctx, subject, reference, arguments)
+    elif spec.metric == "count" or (spec.metric in ("boolean", "density", "ratio") and of == "count"):
         base = _count(subject)
     elif spec.metric == "distance":
         base = _distance(ctx, subject, reference, spec.distance_statistic, spec.distance_between)
@@ -136,6 +153,93 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
         state="partial" if status == "partial" else "ok",
         reason="A layer under this measure is incomplete: " + "; ".join(p.status.reason for p in parents if p.status.reason)
         if status == "partial" else "")
+
+
+def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, Measured], subject: Measured,
+           reference: Measured | None, unit: str, region: Mapping[str, Any] | None, region_crs: str) -> ToolOutcome:
+    """One figure for each feature of a layer, or the one with the extreme."""
+    spec = arguments.spec
+    if spec.metric in ("area", "distance", "length", "density") or spec.relation == "within":
+        _needs_length(subject)
+        if reference is not None:
+            _needs_length(reference)
+    ways = Ways(_count, _area, lambda: _distance(ctx, subject, reference, "minimum", spec.distance_between), _to_features)
+    table = table_of(ctx, arguments, subject, reference, ways)
+    scale = {"area": AREA_M2, "distance": LENGTH_M, "length": LENGTH_M, "ratio": SHARE}.get(spec.metric)
+    by = factor(unit, scale, spec.metric) if scale is not None else 1 / _DENSITY[unit] if spec.metric == "density" else 1.0
+    items: list[dict[str, JsonValue]] = []
+    for row in table.rows:
+        scaled = {k: v / by if k in ("value", "low", "high") and isinstance(v, (int, float)) and by != 1 else v
+                  for k, v in row.items()}
+        items.append(scaled)
+    for message in table.warnings:
+        ctx.log("warning", message)
+    known = [i for i in items if isinstance(i["value"], (int, float))]
+    value: str | float | None = None
+    if spec.pick:
+        if not known:
+            raise ModelError("No row has a figure, so none can be picked.", code="TOOL_FAILED")
+        best = (min if spec.pick == "min" else max)(known, key=lambda i: float(str(i["value"])))
+        value = str(best["zone"])
+        table.evidence |= {"pick": spec.pick, "picked_value": best["value"]}
+    elif len(items) == 1 and known:
+        value = float(str(known[0]["value"]))
+    parents = [m.parent for m in (subject, reference) if m is not None and m.parent is not None]
+    status = _layer_status(parents)
+    evidence = Evidence(
+        source={"layers": [m.describe() for m in opened.values()], "metric": spec.metric,
+                "unit": {"output": unit, "base": _base_unit(spec.metric)},
+                "spec": {**spec.model_dump(mode="json"), "unit": unit},
+                "region": {"given": region is not None, "crs": region_crs}},
+        intermediate={"numerator": _finite(table.total), "denominator": _finite(table.denominator), "n_px": None,
+                      **table.evidence, "items": len(items)},
+        validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
+                                                                for p in parents),
+                  "geometry_valid": all(bool(p.evidence.validity.get("geometry_valid", True)) for p in parents),
+                  "rows_complete": len(known) == len(items), "gsd_known": subject.gsd_m is not None,
+                  "gsd_from": "crs" if subject.is_georeferenced else ("given" if subject.gsd_m else None)})
+    passed = arguments.model_dump(mode="json")
+    passed["spec"]["unit"] = unit
+    passed |= {"region": dict(region) if region else None, "region_crs": region_crs}
+    ctx.progress(2, 2, "Measured")
+    return ToolOutcome(
+        configuration=configuration_of(arguments), evidence=evidence, arguments_passed=passed, inputs=_inputs(opened.values()),
+        result=Result(kind="class" if spec.pick else "table", value=value, unit=unit, quantity=_quantity(arguments),
+                      interval_level=None, items=tuple(items)),
+        state="partial" if status == "partial" else "ok",
+        reason="A layer under this measure is incomplete: " + "; ".join(p.status.reason for p in parents if p.status.reason)
+        if status == "partial" else "")
+
+
+def _cut(ctx: ToolContext, subject: Measured, reference: Measured, arguments: MeasureArguments) -> Figure:
+    """Area or length of what is left of the subject where it is cut at the reference's outlines, or grown ones."""
+    spec = arguments.spec
+    of = "length" if spec.metric == "length" or (spec.metric == "ratio" and spec.of == "length") else "area"
+    _needs_length(subject)
+    _needs_length(reference)
+    _to_features(reference)
+    ground = ground_of(subject)
+    shapes = outlines(ground, reference, reference.features or [], spec.relation, spec.distance_m or 0.0)
+    if subject.mask is not None:
+        if of == "length":
+            raise ModelError("The length of a mask is not cut to polygons; ask for its area.", code="BAD_ARGUMENT")
+        whole = _area(ctx, subject)
+        outline = shapely.union_all(shapes) if shapes else shapely.Polygon()
+        base = _area(ctx, mask_cut(subject, ground, outline, spec.relation))
+        base.evidence |= {"cut": of, "whole_m2": whole.value, "kept_m2": base.value, "n_outlines": len(shapes),
+                          "outlines_m2": ground.area_m2(outline), "cut_rule": "by pixel centres"}
+        base.denominator = None
+    else:
+        features = brought_to(ground, subject, subject.features or [])
+        if of == "length" and any(g.geom_type not in ("LineString", "MultiLineString", "LinearRing") for g in features):
+            raise ModelError("Only lines have a length that is cut.", code="BAD_ARGUMENT")
+        if of == "area" and any(g.geom_type not in ("Polygon", "MultiPolygon", "GeometryCollection") for g in features):
+            raise ModelError("Only polygons have an area that is cut; lines and points have none.", code="BAD_ARGUMENT")
+        found = cut(subject, features, shapes, spec.relation, ground, of)
+        base = Figure(found.amount, evidence=found.evidence, numerator=found.amount)
+    base.evidence |= {"relation": spec.relation, "distance_m": spec.distance_m}
+    base.evidence["whole"] = base.evidence["whole_m2" if of == "area" else "whole_m"]
+    return base
 
 
 def _of(arguments: MeasureArguments, subject: Measured, reference: Measured | None) -> str:
@@ -196,7 +300,9 @@ def _quantity(arguments: MeasureArguments) -> str:
     text = {"count": f"number of {name}", "area": f"area of {name}", "length": f"length of {name}",
             "distance": f"{spec.distance_statistic} distance from {name} to {spec.reference or 'its neighbours'}",
             "boolean": f"{spec.of} of {name}", "ratio": f"share of {name}", "density": f"density of {name}"}[spec.metric]
-    return f"{text} {spec.relation} {spec.reference}".strip()[:120] if spec.relation else text[:120]
+    if spec.relation:
+        text = f"{text} {spec.relation.replace('_', ' ')} {spec.reference}".strip()
+    return f"{text}, for each of {spec.each}"[:120] if spec.each and spec.each != spec.reference else text[:120]
 
 
 def _finite(x: float | int | None) -> float | int | None:
@@ -557,13 +663,11 @@ def _apply_relation(subject: Measured, references: Sequence[Measured], arguments
     """Keeps the subject's instances that stand in the relation to all references together; a mask becomes its pieces."""
     spec, reference = arguments.spec, references[0]
     relation = spec.relation
-    needs_metres = relation in ("within", "nearest")
+    needs_metres = relation in ("within", "nearest", "beyond")
     if needs_metres:
         _needs_length(subject)
         for held in references:
             _needs_length(held)
-    if relation == "within" and spec.distance_m is None:
-        raise ModelError("The relation within needs distance_m.", code="BAD_ARGUMENT", needs={"distance_m": True})
     if relation.endswith("_of") and not all(m.is_georeferenced for m in (subject, *references)):
         raise ToolAbstainedError(f"{relation.removesuffix('_of').capitalize()} is not known on a picture without CRS.",
                                  code="NEEDS_CRS", needs={"crs": True})
@@ -585,7 +689,7 @@ def _apply_relation(subject: Measured, references: Sequence[Measured], arguments
         other = [plane.place(m, g) for m in references for g in m.features or []]
     n_before = len(one)
     if not other:
-        keep = [False] * n_before
+        keep = [relation in ("outside", "beyond", "not_overlapping", "apart")] * n_before
     else:
         keep = _related(relation, one, other, spec.distance_m or 0.0, spec.nearest_k, plane, slack)
     subject.is_whole = subject.is_whole and all(keep)
@@ -597,7 +701,10 @@ def _apply_relation(subject: Measured, references: Sequence[Measured], arguments
 
 
 _RULES = {
-    "inside": "the centroid lies in a reference shape",
+    "inside": "the centroid lies in a reference shape", "wholly_inside": "no part lies outside of the reference shapes",
+    "outside": "the centroid lies in no reference shape", "beyond": "the edge distance is more than distance_m",
+    "not_overlapping": "they share no area, and no line or point crosses or lies in the other",
+    "apart": "they have no point in common",
     "overlaps": "they share area; a line or point crosses or lies in the other", "touches": "they meet and do not overlap",
     "within": "the edge distance is at most distance_m", "north_of": "the centroid lies north of the reference's centroid",
     "south_of": "the centroid lies south of the reference's centroid", "east_of": "the centroid lies east of the reference's",
@@ -621,8 +728,17 @@ def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeo
     shapely.prepare(union)
     if relation == "inside":
         return [bool(union.covers(g.centroid)) for g in one]
-    if relation == "overlaps":
-        return [_overlaps(g, union, slack) for g in one]
+    if relation == "wholly_inside":
+        near = union.buffer(slack) if slack else union
+        return [bool(near.covers(g)) for g in one]
+    if relation == "outside":
+        return [not union.covers(g.centroid) for g in one]
+    if relation == "beyond":
+        return [bool(union.distance(g) > distance_m) for g in one]
+    if relation == "apart":
+        return [bool(union.distance(g) > slack) for g in one]
+    if relation in ("overlaps", "not_overlapping"):
+        return [_overlaps(g, union, slack) == (relation == "overlaps") for g in one]
     if relation == "touches":
         return [bool(union.distance(g) <= slack and not _overlaps(g, union, slack)) for g in one]
     if relation == "within":
@@ -710,6 +826,10 @@ def _figure(ctx: ToolContext, arguments: MeasureArguments, of: str, base: Figure
 def _denominator(ctx: ToolContext, subject: Measured, reference: Measured | None, asked: str, of: str, base: Figure,
                  region: Mapping[str, Any] | None, region_crs: str) -> tuple[float, str]:
     what = asked or ("reference" if reference is not None else "valid")
+    if "cut" in base.evidence and what == "reference":
+        if base.evidence["cut"] != "area" or "outlines_m2" not in base.evidence:
+            raise ModelError("A length has no share of an area; divide by the subject's own.", code="BAD_ARGUMENT")
+        return float(str(base.evidence["outlines_m2"])), what
     if what == "subject":
         return float(str(base.evidence["whole"])), what
     if what == "reference":

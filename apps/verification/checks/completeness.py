@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from datetime import date
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 from apps.verification.checks.case import Case, Finding, day_of, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import valid_pixels
+from apps.verification.cuts import named_shapes, zone_names
+from apps.verification.ground import CannotPlaceError, source_of
 from apps.verification.look import CannotLookError, look_of, same_grid
 
 FAILURE_TEXT = re.compile(
@@ -625,3 +628,41 @@ def partial_is_explained(case: Case) -> Finding:
         expected="ok",
         at=("/status/state", "/status/reason"),
     )
+
+
+@check(
+    "every_polygon_listed",
+    catches=("a polygon left out", "a polygon listed twice"),
+    reads=("/result/items", "/arguments"),
+)
+def every_polygon_listed(case: Case) -> Finding:
+    """A table of polygons has exactly one row for each of them by its name: none is left out, none stands twice or is foreign.
+    One without a figure stands there as such."""
+    spec, node = case.arguments.get("spec"), case.nodes.get(case.output)
+    try:
+        if case.observation.tool == "measure" and isinstance(spec, dict) and spec.get("each"):
+            each = str(spec["each"])
+            name = str(spec.get("subject") or "subject")
+            listed = source_of(case, name if each in ("subject", name) else str(spec.get("reference") or ""))
+            wanted = list(named_shapes(case, listed))
+        elif node is not None and node["op"] == "raster.summarize.zonal" and len(node["inputs"]) == 2:
+            zones = case.nodes.get(node["inputs"][1])
+            params = zones["params"] if zones is not None and zones["op"] == "vector.zones" else {"dissolve": True}
+            if params.get("dissolve") or params.get("outside"):
+                return not_applicable("one zone")
+            wanted = zone_names(case, params)
+        else:
+            return not_applicable("no table of polygons")
+    except CannotPlaceError as why:
+        return not_applicable(f"the polygons cannot be listed here: {why}")
+    except Exception:  # an unreadable file is another check's finding
+        return not_applicable("the vector file cannot be read")
+    rows = [str(item.get("zone")) for item in case.items()]
+    left = Counter(wanted) - Counter(rows)
+    more = Counter(rows) - Counter(wanted)
+    at = ("/result/items", "/arguments")
+    if left or more:
+        what = [f"{sum(left.values())} of {len(wanted)} polygons have no row: {', '.join(list(left)[:5])}"] if left else []
+        what += [f"{sum(more.values())} rows stand twice or are of no polygon: {', '.join(list(more)[:5])}"] if more else []
+        return failed(("; ".join(what) + ".")[:400], measured=len(rows), expected=len(wanted), unit="rows", at=at)
+    return passed("Each polygon has one row.", measured=len(rows), expected=len(wanted), unit="rows", at=at)

@@ -191,6 +191,8 @@ def kind_as_promised(case: Case) -> Finding:
     elif case.observation.tool == "measure":
         spec = case.arguments.get("spec")
         promised = METRIC_RESULTS.get(str(spec.get("metric"))) if isinstance(spec, dict) else None
+        if isinstance(spec, dict) and spec.get("each"):
+            promised = frozenset({"class" if spec.get("pick") else "table"})
     elif case.observation.tool == "perceive" and case.arguments.get("mode") in ("objects", "regions"):
         promised = frozenset({"layer"})
     if promised is None:
