@@ -18,6 +18,7 @@
 | LOG_LEVEL, LOG_FORMAT | text; json or plain | INFO, json |
 | TASK_TIME_LIMIT_S | int | 1800 |
 | UPLOAD_MAX_BYTES | int | 20 GiB |
+| PROJECT_MAX_BYTES | int | 500 GiB; scenes and vector files of one project together |
 | RSURE_TESTING, RSURE_TEST_SUFFIX | bool, text | of the test runner |
 """
 
@@ -279,6 +280,7 @@ ARTIFACTS_ROOT = RSURE_HOME / "artifacts"
 UPLOADS_ROOT = RSURE_HOME / "uploads"
 MODELS_ROOT = RSURE_HOME / "models"
 UPLOAD_MAX_BYTES = env.int("UPLOAD_MAX_BYTES", default=20 * 2**30)
+PROJECT_MAX_BYTES = env.int("PROJECT_MAX_BYTES", default=500 * 2**30)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20
 FILE_UPLOAD_PERMISSIONS = 0o600
 

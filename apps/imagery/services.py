@@ -34,6 +34,7 @@ from apps.imagery.hints import SceneHints
 from apps.imagery.ingest import ingest_file
 from apps.imagery.inspect import Finding, finish, inspect
 from apps.imagery.models import Region, Scene, Upload
+from apps.imagery.quota import room_for
 from apps.imagery.readers import open_scene
 from apps.imagery.selectors import waiting_keys
 from apps.imagery.statistics import scene_statistics
@@ -60,7 +61,7 @@ def upload_start(
 ) -> Upload:
     """Room for one file. The caller has checked that the user may ingest into the project.
 
-    UserError: BAD_ARGUMENT for a name or size that cannot be, TOO_LARGE, OVER_QUOTA.
+    UserError: BAD_ARGUMENT for a name or size that cannot be, TOO_LARGE, OVER_QUOTA (of the person, the project or the disk).
     """
     name = clean_name(name)
     limit = min(MAX_FILE_BYTES, settings.UPLOAD_MAX_BYTES) if is_vector_name(name) else settings.UPLOAD_MAX_BYTES
@@ -93,9 +94,11 @@ def upload_start(
     upload = Upload(
         project=project, created_by=user, name=name, size_bytes=size_bytes, sha256=sha256, fingerprint=fingerprint[:200]
     )
-    upload.folder.mkdir(mode=0o700)
-    upload.path.touch(mode=0o600)
-    upload.save()
+    with transaction.atomic():
+        room_for(project, name, size_bytes)
+        upload.save()
+        upload.folder.mkdir(mode=0o700)
+        upload.path.touch(mode=0o600)
     return upload
 
 
@@ -280,14 +283,16 @@ def scene_ingest_now(
         acquired_at = acquired_at.replace(tzinfo=UTC)
     given = {"roles": roles or None, "gsd_m": gsd_m, "acquired_at": acquired_at}
     said = make_hints((hints or SceneHints()).model_dump() | {k: v for k, v in given.items() if v is not None})
-    artifact = artifact_put(data=path, project_id=project.pk, name=path.name)
-    scene = Scene.objects.create(
-        project=project,
-        name=clean_name(name or path.name),
-        original=artifact,
-        hints=said.model_dump(mode="json", exclude_defaults=True),
-        created_by=user,
-    )
+    with transaction.atomic():
+        room_for(project, clean_name(name or path.name), path.stat().st_size)
+        artifact = artifact_put(data=path, project_id=project.pk, name=path.name)
+        scene = Scene.objects.create(
+            project=project,
+            name=clean_name(name or path.name),
+            original=artifact,
+            hints=said.model_dump(mode="json", exclude_defaults=True),
+            created_by=user,
+        )
     try:
         _ingest(scene, said)
     except BaseException:
@@ -510,7 +515,9 @@ def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, 
         target = Path(folder) / "stack.tif"
         paths = [blob_path(cast(str, s.cog_id)) for s in scenes]
         counts = write_stack(paths, target, [i.name for i in infos])
-        cog = artifact_put(data=target, project_id=project.pk, media_type=COG_TYPE, name=f"{Path(name).stem}.tif")
+        with transaction.atomic():
+            room_for(project, name, target.stat().st_size)
+            cog = artifact_put(data=target, project_id=project.pk, media_type=COG_TYPE, name=f"{Path(name).stem}.tif")
     sources = [{"name": i.name, "artifact": i.artifact, "n_bands": len(i.bands)} for i in infos]
     dates = {i.acquired_at for i in infos if i.acquired_at}
     hints = SceneHints(acquired_at=dates.pop()) if len(dates) == 1 else SceneHints()

@@ -16,8 +16,10 @@ from apps.artifacts.blobs import blob_path
 from apps.artifacts.services import ProjectBlobs, artifact_put
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.vector import VectorInfo
+from apps.core.ports import LayerStore
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.models import VectorLayer
+from apps.imagery.quota import room_for
 from apps.imagery.selectors import waiting_keys
 from apps.imagery.vectors import VectorFile, vector_read
 
@@ -40,11 +42,13 @@ def vector_add_now(
 ) -> VectorLayer:
     """Reads a file of this machine at once. Raises UserError as reading does; nothing is left then.
 
-    UserError NEEDS_CRS, UNSAFE_FILE, UNREADABLE, TOO_LARGE, BAD_ARGUMENT, as ``vector_read`` tells.
+    UserError NEEDS_CRS, UNSAFE_FILE, UNREADABLE, TOO_LARGE, BAD_ARGUMENT, as ``vector_read`` tells; OVER_QUOTA where the project
+    has no room.
     """
     found = vector_read(path, name, crs=crs or None, layer=layer)
-    artifact = artifact_put(data=path, project_id=project.pk, name=name[:200])
     with transaction.atomic():
+        room_for(project, name, path.stat().st_size)
+        artifact = artifact_put(data=path, project_id=project.pk, name=name[:200])
         held = VectorLayer.objects.create(
             project=project, name=name, original=artifact, created_by=user, crs_said=crs, layer_said=layer
         )
@@ -73,20 +77,21 @@ def vector_ingest(*, vector_id: str) -> VectorLayer:
 
 
 def _store(held: VectorLayer, found: VectorFile) -> None:
-    held.info = _info(held, found).model_dump(mode="json")
+    store = ArtifactLayerStore(ProjectBlobs(held.project_id))
+    held.info = vector_info_of(found, store, vector_id=str(held.pk), name=held.name).model_dump(mode="json")
     held.crs_source, held.layer = found.crs_source, found.layer[:255]
     held.status, held.error = VectorLayer.READY, None
     held.save(update_fields=["info", "crs_source", "layer", "status", "error"])
 
 
-def _info(held: VectorLayer, found: VectorFile) -> VectorInfo:
+def vector_info_of(found: VectorFile, store: LayerStore, *, vector_id: str, name: str) -> VectorInfo:
+    """What questions know of a file that was read; its features go into the store."""
     bounds = found.lonlat_bounds()
-    store = ArtifactLayerStore(ProjectBlobs(held.project_id))
     kind = "points" if set(found.kinds) <= {"Point", "MultiPoint"} else "polygons"
     ref = store.put_features(found.features, kind=kind, crs=found.crs, label=found.name[:120])
     field, names = found.naming()
     return VectorInfo(
-        vector_id=str(held.pk), artifact=ref.artifact, name=held.name, format=found.format, crs=found.crs, n=len(found.features),
+        vector_id=vector_id, artifact=ref.artifact, name=name, format=found.format, crs=found.crs, n=len(found.features),
         kinds=found.kinds, fields=found.fields, name_field=field, names=names, bounds=bounds, warnings=found.warnings,
     )  # fmt: skip
 
