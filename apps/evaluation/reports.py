@@ -98,3 +98,27 @@ def released(name: str) -> dict[str, Any] | None:
     """The report that came with the release, marked ``is_released``; None where none did."""
     path = RELEASED / f"{name}.json"
     return json.loads(path.read_text()) | {"is_released": True} if path.is_file() else None
+
+
+def made_at(report: dict[str, Any]) -> datetime:
+    """When a report was made, by its own word; the beginning of time where it does not say."""
+    try:
+        at = datetime.fromisoformat(str(report.get("made_at")))
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def newer(here: dict[str, Any] | None, release: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The one of two reports that was made later, with ``other``: where and when the one that is not shown was made. Of two of
+    one moment the one of this installation is taken."""
+    if here is None or release is None:
+        return here or release
+    shown, other = (release, here) if made_at(release) > made_at(here) else (here, release)
+    place = "with the release" if other.get("is_released") else "on this machine"
+    return shown | {"other": {"place": place, "made_at": other.get("made_at"), "revision": other.get("revision", "")}}
+
+
+def latest(kind: str) -> dict[str, Any] | None:
+    """The newest report of a kind, be it kept here or of the release."""
+    return newer(newest(kind) if kind in KINDS else None, released(kind))

@@ -19,15 +19,16 @@ from apps.evaluation.record_sections import SHOWN, record_sections
 
 
 def _best_fault_reports() -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """(the newest whole run of the bench, else the newest part of one; the newest with faults never seen before); what was never
-    measured here comes from the release."""
+    """(the newest whole run of the bench, else the newest part of one; the newest with faults never seen before), be it measured
+    here or for the release. A part does not hide a whole run."""
     read = [r for one in reports.kept("faults") if (r := one.read())]
     seen = [r for r in read if not r.get("is_unseen")]
-    whole = next((r for r in seen if r.get("is_whole")), None)
-    return (
-        whole or next(iter(seen), None) or reports.released("faults"),
-        next((r for r in read if r.get("is_unseen")), None) or reports.released("faults_unseen"),
-    )
+    whole, release = next((r for r in seen if r.get("is_whole")), None), reports.released("faults")
+    if whole is None and release is not None and release.get("is_whole"):
+        best: dict[str, Any] | None = release
+    else:
+        best = reports.newer(whole or next(iter(seen), None), release)
+    return best, reports.newer(next((r for r in read if r.get("is_unseen")), None), reports.released("faults_unseen"))
 
 
 def _is_fact(value: Any) -> bool:
@@ -40,8 +41,8 @@ def evaluation_page(request: HttpRequest) -> HttpResponse:
     """Fault bench, recorded runs and single cases, as they were measured last."""
     require_anywhere(cast(User, request.user), "prior_view")
     faults, unseen = _best_fault_reports()
-    records = {kind: reports.newest(kind) or reports.released(kind) for kind in ("trajectories", "cases")}
-    requests = (reports.newest("requests") if "requests" in reports.KINDS else None) or reports.released("requests")
+    records = {kind: reports.latest(kind) for kind in ("trajectories", "cases")}
+    requests = reports.latest("requests")
     context = {
         "faults": faults,
         "fault_tables": fault_tables(faults) if faults else None,
@@ -57,7 +58,7 @@ def evaluation_page(request: HttpRequest) -> HttpResponse:
                 ],
                 "sections": record_sections(report),
                 "tables": plain_tables(
-                    {name: value for name, value in report.items() if name not in SHOWN | {"data", "decisions"}}
+                    {name: value for name, value in report.items() if name not in SHOWN | {"data", "decisions", "other"}}
                 ),
             }
             for kind, title in (("trajectories", "Recorded runs of other agents"), ("cases", "Single labelled observations"))
@@ -86,7 +87,7 @@ def evaluation_report(request: HttpRequest, kind: str) -> HttpResponse:
     report = (
         _best_fault_reports()[0]
         if kind == "faults"
-        else reports.newest(kind) or reports.released(kind)
+        else reports.latest(kind)
         if kind in reports.KINDS
         else None
     )

@@ -1,5 +1,7 @@
 """The page Evaluation: who may see it, what it says without a report, and the report as JSON."""
 
+import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +73,56 @@ def test_the_newest_whole_report_is_shown_and_a_part_of_one_does_not_hide_it(
     held = client.get("/evaluation/faults.json").json()
     assert held["cases"] == 46
     assert client.get("/evaluation/nothing.json").status_code == 404
+
+
+@pytest.fixture
+def release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A release whose reports were made on 2026-06-01."""
+    place = tmp_path / "released"
+    place.mkdir()
+    whole = {"kind": "faults", "is_whole": True, "faults_tried": 39, "verifier_version": "v", "revision": "feedbeef01",
+             "made_at": "2026-06-01T12:00:00+00:00", **summary(some_outcomes(), n_boot=20)}
+    (place / "faults.json").write_text(json.dumps(whole | {"cases": 71}))
+    (place / "faults_unseen.json").write_text(json.dumps(whole | {"cases": 72, "is_unseen": True, "is_whole": False}))
+    (place / "trajectories.json").write_text(json.dumps({
+        "kind": "trajectories", "made_at": "2026-06-01T12:00:00+00:00", "revision": "feedbeef01", "R_dep": 0.7}))
+    monkeypatch.setattr(reports, "RELEASED", place)
+    return place
+
+
+@pytest.mark.parametrize(("when", "cases", "n_released"), [
+    ("2026-05-31T23:59:59+00:00", (71, 72), 3), ("2026-06-01T12:00:01+00:00", (61, 62), 0),
+    ("2026-06-01T14:00:00+02:00", (61, 62), 0)], ids=["older", "newer", "of the same moment"])
+def test_the_newer_of_installation_and_release_is_shown_and_named(
+    stranger: Any, project: Any, home: Path, release: Path, when: str, cases: tuple[int, int], n_released: int
+) -> None:
+    from apps.accounts.services import membership_set
+
+    membership_set(project=project, username="stranger", role="administrator")
+    client = signed_in(stranger)
+    at = datetime.fromisoformat(when)
+    whole = {"cases": 61, "faults_tried": 39, "is_whole": True, "verifier_version": "v", **summary(some_outcomes(), n_boot=20)}
+    reports.save("faults", whole, revision="cafe5eed99", now=at)
+    reports.save("faults", {**whole, "cases": 62, "is_whole": False, "is_unseen": True}, revision="cafe5eed99", now=at)
+    reports.save("trajectories", {"R_dep": 0.6}, revision="cafe5eed99", now=at)
+    text = client.get("/evaluation/").content.decode()
+    assert [f"{n} questions" in text for n in cases] == [True, True]
+    assert text.count("measured for the release, not on this machine") == n_released
+    shown, other, place = ("feedbeef", "cafe5eed", "on this machine") if n_released else ("cafe5eed", "feedbeef",
+                                                                                         "with the release")
+    assert text.count(f"newer than the one made {place}") == 3
+    assert text.count(f"revision {shown}") == text.count(f"revision {other}") == 3
+    assert client.get("/evaluation/faults.json").json()["cases"] == cases[0]
+    held = client.get("/evaluation/trajectories.json").json()
+    assert held["R_dep"] == (0.7 if n_released else 0.6) and held["other"]["revision"].startswith(other)
+
+
+def test_a_part_measured_here_does_not_hide_the_whole_run_of_the_release(
+    stranger: Any, project: Any, home: Path, release: Path
+) -> None:
+    from apps.accounts.services import membership_set
+
+    membership_set(project=project, username="stranger", role="administrator")
+    whole = {"faults_tried": 39, "verifier_version": "v", **summary(some_outcomes(), n_boot=20)}
+    reports.save("faults", {**whole, "cases": 2, "is_whole": False})
+    assert signed_in(stranger).get("/evaluation/faults.json").json()["cases"] == 71
