@@ -10,6 +10,7 @@ from typing import Any
 from apps.core.digests import digest_file
 from apps.core.evidence.plan import Question
 from apps.core.geo import SceneInfo
+from apps.core.geo.vector import VectorInfo
 from apps.core.ports import Judge, LayerStore, PriorSource, RasterReader
 from apps.evaluation.faultbench.runner import Door
 from apps.imagery.hints import SceneHints
@@ -17,6 +18,8 @@ from apps.imagery.ingest_convert import convert
 from apps.imagery.inspect import inspect_file
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
+from apps.imagery.vector_layers import vector_info_of
+from apps.imagery.vectors import vector_read
 from apps.runs.assembly import judge_for, planner, revision
 from apps.runs.verifiers import calibrated_weights
 from apps.tools.toolbox import LocalToolBox
@@ -34,6 +37,9 @@ def bench_door(scratch: Path) -> Door:
         convert(path, cog, path.name, hints)
         found = inspect_file(path, path.name, hints, scene_id=scene_id, artifact=digest_file(path))
         return found.info, cog
+
+    def describe_vector(path: Path, vector_id: str, layers: LayerStore) -> VectorInfo:
+        return vector_info_of(vector_read(path, path.name), layers, vector_id=vector_id, name=path.name)
 
     def make_judge(
         question: Question,
@@ -55,6 +61,7 @@ def bench_door(scratch: Path) -> Door:
         planner=planner(),
         describe=describe,
         open_scene=open_scene,
+        describe_vector=describe_vector,
     )
 
 

@@ -67,7 +67,7 @@ def run(size: int | None) -> list[Row]:
     """Each kind ``size`` times (3 by default). A share is of one run's seconds without a database."""
     rounds = size or ROUNDS
     shipped = [c for c in bench_cases() if not c.is_shared]
-    short = [c for c in shipped if not c.name.startswith(("sinop", "trees", "vehicles"))]
+    short = [c for c in shipped if not c.name.startswith(("sinop", "trees", "vehicles", "given", "place"))]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="rsure-bench-") as scratch:
         folder = Path(scratch)

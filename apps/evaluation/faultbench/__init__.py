@@ -4,6 +4,7 @@ A faulty tool still says "ok" and hands over evidence as a real one would: fault
 the call does, or in what it reports. They are plug-ins: ``FAULTS.add(name, fault)`` before the registry is frozen.
 """
 
+from apps.evaluation.faultbench import given_faults  # noqa: F401  registers its faults
 from apps.evaluation.faultbench.faults import FAULTS, Fault
 
 __all__ = ["FAULTS", "Fault"]

@@ -11,19 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from apps.evaluation.faultbench import truth
+from apps.evaluation.faultbench import given, truth
 from apps.evaluation.faultbench.truth import Plain, plain
 
 Value = float | bool | str
+# The right answer of a question that has none: to say so
+NO_ANSWER = "no answer"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchCase:
-    """One question. ``files`` are paths relative to the samples or the shared folder; ``roles`` by 1-based band.
+    """One question. ``files`` and ``vectors`` are paths relative to the samples, the shared folder or the bench's own; ``roles``
+    by 1-based band. ``truth`` gets the paths of both, in that order.
 
     ``truth`` gives the right answer in ``unit``; an answer is right within ``tolerance`` (relative) or ``within`` (absolute).
-    ``needs`` names a package without which the case is left out; ``gsd_m`` is told where the file does not say it;
-    ``only`` limits a slow case to faults of some families.
+    ``needs`` names a package without which the case is left out; ``is_slow`` cases are asked for by name; ``gsd_m`` is told where
+    the file does not say it; ``only`` limits a case to faults of some families.
     """
 
     name: str
@@ -40,6 +43,8 @@ class BenchCase:
     needs: str = ""
     only: tuple[str, ...] = ()
     choices: dict[str, str] = field(default_factory=dict)
+    vectors: tuple[str, ...] = ()
+    is_slow: bool = False
 
     def is_right(self, value: Value, right: Value) -> bool:
         """Whether a value in the case's unit answers the question."""
@@ -312,10 +317,102 @@ def _object_cases() -> list[BenchCase]:
             gsd_m=0.266170468393,
             needs="torch",
             only=("detections",),
+            is_slow=True,
+        ),
+    ]
+
+
+def _given_cases() -> list[BenchCase]:
+    """Vector files alone, against each other, and as zones of an image."""
+    fields, paths, sites = given.FIELDS_FILE, given.PATHS_FILE, given.SITES_FILE
+
+    def case(name: str, vectors: tuple[str, ...], question: str, right: Value, unit: str = "1", **more: Any) -> BenchCase:
+        return BenchCase(f"given-{name}", (), question, lambda p: right, unit, vectors=vectors, **more)
+
+    near = given.to_paths_m()
+    return [
+        case(
+            "area",
+            (fields,),
+            f"What is the area of {fields} in ha?",
+            sum(map(given.area_m2, given.FIELDS.values())) / 1e4,
+            "ha",
+            tolerance=1e-3,
+        ),
+        case(
+            "copse",
+            (fields,),
+            "What is the area of Copse in ha?",
+            given.area_m2(given.FIELDS["Copse"]) / 1e4,
+            "ha",
+            tolerance=1e-3,
+        ),
+        case("count", (fields,), f"How many polygons are in {fields}?", float(len(given.FIELDS)), tolerance=0),
+        case(
+            "length",
+            (paths,),
+            f"What is the length of {paths} in km?",
+            sum(map(given.length_m, given.PATHS)) / 1e3,
+            "km",
+            tolerance=1e-3,
+        ),
+        case(
+            "near",
+            (sites, paths),
+            f"How many of the points in {sites} lie within 150 m of {paths}?",
+            float(sum(d <= 150 for d in near)),
+            tolerance=0,
+        ),
+        BenchCase(
+            "given-ndvi",
+            (FISH,),
+            f"What is the mean NDVI inside {fields}?",
+            lambda p: truth.mean(np.where(given.in_the_fields(_fish(p)), _fish(p).ratio(4, 3), np.nan)),
+            roles=FISH_ROLES,
+            vectors=(fields,),
+        ),
+        BenchCase(
+            "given-census",
+            (),
+            "What is the area of colorado-counties.geojson in km2?",
+            lambda p: truth.census_area_km2(p[0]),
+            "km2",
+            vectors=("vector/colorado-counties.geojson",),
+            is_shared=True,
+            tolerance=2e-3,
+        ),
+    ]
+
+
+def _place_cases() -> list[BenchCase]:
+    """Kinds of place by the name of the folder that a person put the picture in, none of them a training picture; and a picture
+    of nothing, of which no kind of place is right."""
+    question, faults = "What kind of place is this?", ("class", "silent")
+
+    def case(name: str, number: int) -> BenchCase:
+        file = f"training/scene/ucmerced/test/{name}/{name}{number}.jpg"
+        return BenchCase(
+            f"place-{name}", (file,), question, lambda p: name, is_shared=True, gsd_m=0.3, needs="torch", only=faults
+        )
+
+    return [
+        case("forest", 88),
+        case("parkinglot", 88),
+        case("freeway", 88),
+        BenchCase(
+            "place-nothing", (given.NOISE_FILE,), question, lambda p: NO_ANSWER, gsd_m=0.3, needs="torch", only=faults
         ),
     ]
 
 
 def bench_cases() -> list[BenchCase]:
     """All cases, in a fixed order; those with ``is_shared`` need the shared data folder."""
-    return [*_fish_cases(), *_landsat_cases(), *_sinop_cases(), *_object_cases(), *_shared_cases()]
+    return [
+        *_fish_cases(),
+        *_landsat_cases(),
+        *_sinop_cases(),
+        *_object_cases(),
+        *_shared_cases(),
+        *_given_cases(),
+        *_place_cases(),
+    ]

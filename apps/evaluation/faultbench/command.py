@@ -100,8 +100,8 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
     elif not wanted:  # kinds held out are asked for by name or together, and never mixed with those that were mended for
         faults = [f for f in faults if "unseen" not in f.tags]
     prefixes = _words(options.get("cases") or "")
-    # what needs a vision model takes half a minute a run: it is asked for by name
-    cases = [c for c in bench_cases() if (not c.needs if not prefixes else any(c.name.startswith(p) for p in prefixes))]
+    # what takes half a minute a run is asked for by name
+    cases = [c for c in bench_cases() if (not c.is_slow if not prefixes else any(c.name.startswith(p) for p in prefixes))]
     if not cases:
         raise UserError("BAD_ARGUMENT", "No case has such a name.", f"Asked: {', '.join(prefixes)}.", "See --list.")
     configurations = _words(options.get("configurations") or ",".join(CONFIGURATIONS))
@@ -139,12 +139,15 @@ def run(options: dict[str, Any], *, out: TextIO | None = None, err: TextIO | Non
             bench = Bench(bench_door(Path(scratch)), cases, [SAMPLES, shared_folder()], Path(scratch))
             if bench.missing:
                 err.write(f"{len(bench.missing)} cases are left out, their imagery is not here: {', '.join(bench.missing)}\n")
+            for package in sorted(set(bench.lacking.values())):
+                names = [n for n, p in bench.lacking.items() if p == package]
+                err.write(f"{len(names)} cases are left out, {package} is not installed or is off: {', '.join(names)}\n")
             if not bench.cases:
                 raise UserError(
                     "BAD_ARGUMENT",
                     "No case can be run.",
-                    "The imagery of all of them is missing.",
-                    "Set RSURE_SHARED to the folder with the shared data.",
+                    "The imagery of all of them is missing, or a package that they need.",
+                    "Set RSURE_SHARED to the folder with the shared data, or run ./rsure setup.",
                 )
             prepared = prepare(bench)
             if options.get("samples"):
@@ -268,7 +271,7 @@ def _report(
 
     return {
         "cases": len(bench.cases),
-        "cases_missing": bench.missing,
+        "cases_missing": sorted({*bench.missing, *bench.lacking}),
         "faults_tried": len({o.fault for o in outcomes if o.fault}),
         "fault_kinds": [{"name": f.name, "family": f.family, "meaning": f.meaning, "unseen": "unseen" in f.tags} for f in faults],
         "is_whole": _is_whole(options),

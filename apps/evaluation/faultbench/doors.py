@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -65,7 +66,8 @@ class ChangedReader:
 
 
 class ChangedLayers:
-    """A layer store whose masks, rasters and features are changed on the way in; reading back is honest."""
+    """A layer store whose masks, rasters and features are changed on the way in; reading back is honest, but for vector files
+    that a person gave: ``vector`` changes (features, CRS) of those."""
 
     def __init__(
         self,
@@ -73,8 +75,9 @@ class ChangedLayers:
         *,
         mask: Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]] | None = None,
         features: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None,
+        vector: Callable[[list[dict[str, Any]], str], tuple[list[dict[str, Any]], str]] | None = None,
     ):
-        self._real, self._mask, self._features = real, mask, features
+        self._real, self._mask, self._features, self._vector = real, mask, features, vector
 
     def put_mask(
         self, mask: NDArray[np.bool_], valid: NDArray[np.bool_], grid: Grid, *, label: str, scene_id: str | None = None
@@ -88,6 +91,10 @@ class ChangedLayers:
         if self._features is not None and kind == "boxes" and label != "candidates":
             features = self._features(features)
         return self._real.put_features(features, kind=kind, crs=crs, label=label, scene_id=scene_id)
+
+    def read_vector(self, digest: str) -> tuple[list[dict[str, Any]], str]:
+        found, crs = self._real.read_vector(digest)
+        return (found, crs) if self._vector is None else self._vector(copy.deepcopy(found), crs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

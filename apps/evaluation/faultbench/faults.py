@@ -261,7 +261,9 @@ register(
 
 
 # --- readers --------------------------------------------------------------------------------------------------------------------
-def _swap_roles(one: str, other: str) -> Callable[[str, RasterReader, Callable[[str], RasterReader], Call], RasterReader]:
+def swapped_roles(one: str, other: str) -> Callable[[str, RasterReader, Callable[[str], RasterReader], Call], RasterReader]:
+    """A reader's door in which the bands of two roles are exchanged."""
+
     def wrap(scene_id: str, real: RasterReader, opener: Callable[[str], RasterReader], call: Call) -> RasterReader:
         at = {b.role: b.index for b in real.info.bands}
         if one not in at or other not in at:
@@ -280,7 +282,13 @@ def _one_for_other(role: str, instead: str) -> Callable[[str, RasterReader, Call
 
 
 register(
-    Fault("bands_swapped", "band", "near infrared and red (or green) are exchanged", _has_index, reader=_swap_roles("nir", "red"))
+    Fault(
+        "bands_swapped",
+        "band",
+        "near infrared and red (or green) are exchanged",
+        _has_index,
+        reader=swapped_roles("nir", "red"),
+    )
 )
 register(
     Fault(

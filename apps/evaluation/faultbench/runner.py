@@ -27,8 +27,10 @@ from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Question
 from apps.core.geo import SceneInfo
+from apps.core.geo.vector import VectorInfo
 from apps.core.ports import Judge, LayerStore, Planner, PriorSource, RasterReader
-from apps.evaluation.faultbench.cases import BenchCase, Value
+from apps.evaluation.faultbench import given
+from apps.evaluation.faultbench.cases import NO_ANSWER, BenchCase, Value
 from apps.evaluation.faultbench.faults import Fault
 from apps.evaluation.faultbench.rig import (
     BenchPrior,
@@ -38,6 +40,7 @@ from apps.evaluation.faultbench.rig import (
     MemoryRecorder,
     TrustingJudge,
 )
+from apps.tools.zoo.runtime import has_torch
 
 CONFIGURATIONS = ("none", "verification", "verification_prior")
 # asked for by name: the judge reads result layers but not the source's pixels, and must ask where those would have told
@@ -60,6 +63,7 @@ class Door:
     planner: Planner
     describe: Callable[[Path, dict[int, str], str, float | None], tuple[SceneInfo, Path]]
     open_scene: Callable[[SceneInfo, Path], RasterReader]
+    describe_vector: Callable[[Path, str, LayerStore], VectorInfo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +131,26 @@ class Outcome:
 
 
 class Bench:
-    """Holds prepared scenes, so that each file is inspected once."""
+    """Holds prepared scenes and vector files, so that each file is inspected once.
+
+    ``missing`` names cases whose files are not here, ``lacking`` those whose package is not: {case: package}.
+    """
 
     def __init__(self, door: Door, cases: Sequence[BenchCase], folders: Sequence[Path], scratch: Path):
-        self.door, self.folders = door, list(folders)
+        own = scratch / "given"
+        self.door, self.folders = door, [own, *folders]
+        if any(name in given.NAMES for c in cases for name in (*c.files, *c.vectors)):
+            given.write_files(own)
         self.blobs = FolderBlobs(scratch / "blobs")
         self.layers = door.make_layers(self.blobs)
         self.paths: dict[str, Path] = {}
         self.infos: dict[tuple[str, str], SceneInfo] = {}
         self.kept: dict[str, dict[str, Observation]] = {}
-        self.cases = [
-            c for c in cases if all(self._find(f) for f in c.files) and (not c.needs or importlib.util.find_spec(c.needs))
-        ]
-        self.missing = [c.name for c in cases if c not in self.cases]
+        self.vectors: dict[str, VectorInfo] = {}
+        self.lacking = {c.name: c.needs for c in cases if c.needs and not _has(c.needs)}
+        here = [c for c in cases if all(self._find(f) for f in (*c.files, *c.vectors))]
+        self.cases = [c for c in here if c.name not in self.lacking]
+        self.missing = [c.name for c in cases if c not in here]
 
     def _find(self, name: str) -> Path | None:
         for folder in self.folders:
@@ -160,14 +171,26 @@ class Bench:
                 scene_id = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
                 self.infos[key], self.paths[scene_id] = self.door.describe(path, case.roles, scene_id, case.gsd_m)
             infos.append(self.infos[key])
+        for name in case.vectors:
+            if name not in self.vectors:
+                path = self._find(name)
+                assert path is not None
+                vector_id = hashlib.sha256(name.encode()).hexdigest()[:32]
+                self.vectors[name] = self.door.describe_vector(path, vector_id, self.layers)
         infos.sort(key=lambda s: (s.acquired_at is None, s.acquired_at or datetime.min.replace(tzinfo=UTC)))
-        return Question(text=case.question, scenes=tuple(infos), region=case.region, choices=case.choices)
+        return Question(
+            text=case.question,
+            scenes=tuple(infos),
+            vectors=tuple(self.vectors[name] for name in case.vectors),
+            region=case.region,
+            choices=case.choices,
+        )
 
     def open_scene(self, info: SceneInfo) -> RasterReader:
         return self.door.open_scene(info, self.paths[info.scene_id])
 
     def truth(self, case: BenchCase) -> Value:
-        return case.truth([path for f in case.files if (path := self._find(f)) is not None])
+        return case.truth([path for f in (*case.files, *case.vectors) if (path := self._find(f)) is not None])
 
     def run(
         self,
@@ -249,7 +272,7 @@ def _same_items(mine: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]
     if len(mine) != len(theirs):
         return False
     for one, other in zip(mine, theirs, strict=True):
-        for key in one.keys() & other.keys() & {"value", "date", "scene", "label", "class"}:
+        for key in one.keys() & other.keys() & {"value", "date", "scene", "label", "class", "p"}:
             a, b = one[key], other[key]
             if isinstance(a, int | float) and isinstance(b, int | float):
                 if abs(a - b) > VALUE_TOLERANCE * max(abs(a), abs(b), 1e-12):
@@ -257,6 +280,11 @@ def _same_items(mine: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]
             elif a != b:
                 return False
     return True
+
+
+def _has(package: str) -> bool:
+    """Whether a package can be used: torch may be installed and switched off."""
+    return has_torch() if package == "torch" else importlib.util.find_spec(package) is not None
 
 
 _AREAS = {"m2": 1.0, "ha": 1e4, "km2": 1e6}
@@ -274,6 +302,11 @@ def _answered(case: BenchCase, state: RunState) -> tuple[Any, bool]:
     if case.unit == "1" and answer.unit in ("percent", "%") and is_number:
         value = value / 100
     return value, False
+
+
+def _is_right(case: BenchCase, value: Any, is_abstained: bool, right: Value) -> bool:
+    """Whether the answer is the right one; of a question without an answer it is right to give none."""
+    return is_abstained if right == NO_ANSWER else not is_abstained and case.is_right(value, right)
 
 
 def _touched(state: RunState, struck: set[str]) -> set[str]:
@@ -329,7 +362,7 @@ def judged(
         )
         requests += [_asked(state, held, r, is_right) for r in held.requests]
     value, is_abstained = _answered(case, state)
-    is_right_answer = not is_abstained and case.is_right(value, right)
+    is_right_answer = _is_right(case, value, is_abstained, right)
     return Outcome(
         case=case.name,
         fault=fault.name if fault else "",
@@ -338,7 +371,7 @@ def judged(
         task_type=state.plan.task.task_type if state.plan else "",
         is_right=is_right_answer,
         is_wrong=not is_abstained and not is_right_answer,
-        is_abstained=is_abstained,
+        is_abstained=is_abstained and not is_right_answer,
         value=value,
         right=right,
         depends_on_tools=bool(state.observations),
@@ -397,7 +430,8 @@ def prepare(bench: Bench) -> Prepared:
         out.honest[case.name], out.boxes[case.name], out.seconds[case.name] = state, box, seconds
         out.rights[case.name] = bench.truth(case)
         value, is_abstained = _answered(case, state)
-        is_right = not is_abstained and case.is_right(value, out.rights[case.name])
+        # what says nothing is no right observation, even where nothing is to be said
+        is_right = not is_abstained and _is_right(case, value, is_abstained, out.rights[case.name])
         out.planned[case.name] = {call_digest(h.observation) for h in state.observations.values()} if is_right else set()
         # offline labels: a tool is taken to be faulty in one call of eight, whatever the case
         for held in state.observations.values():

@@ -40,14 +40,19 @@ class Plain:
 
     def rows_cols(self, lon0: float, lat0: float, lon1: float, lat1: float) -> NDArray[np.bool_]:
         """Pixels whose centre lies in the lon/lat box; every centre is transformed on its own."""
+        lon, lat = self.centres_lonlat()
+        inside: NDArray[np.bool_] = (lon >= lon0) & (lon <= lon1) & (lat >= lat0) & (lat <= lat1)
+        return inside
+
+    def centres_lonlat(self) -> tuple[Array, Array]:
+        """Longitudes and latitudes (rows, columns) of the pixels' centres."""
         from pyproj import Transformer
 
         a, b, c, d, e, f = self.transform[:6]
         rows, cols = np.mgrid[0 : self.data.shape[1], 0 : self.data.shape[2]] + 0.5
         x, y = a * cols + b * rows + c, d * cols + e * rows + f
         lon, lat = Transformer.from_crs(self.epsg, 4326, always_xy=True).transform(x, y)
-        inside: NDArray[np.bool_] = (lon >= lon0) & (lon <= lon1) & (lat >= lat0) & (lat <= lat1)
-        return inside
+        return lon, lat
 
 
 @lru_cache(maxsize=32)
@@ -116,6 +121,14 @@ def ndvi_where_clear(paths: list[Path]) -> float:
 def sinop_mean(path: Path) -> float:
     """Mean NDVI of a MOD13 date, scaled, without fill."""
     return mean(plain(path, low=-2000, high=10000, scale=1e-4).band(1))
+
+
+def census_area_km2(path: Path) -> float:
+    """Land and water of the full boundaries, as the census counts them: attributes of the file."""
+    import json
+
+    features = json.loads(path.read_text())["features"]
+    return float(sum(f["properties"][k] for f in features for k in ("aland", "awater")) / 1e6)
 
 
 def mean(values: Array) -> float:
