@@ -25,6 +25,8 @@ from apps.core.evidence.plan import Answer, AnswerRecipe, Claim, Plan, Question
 CHOICE_TOLERANCE = 0.1
 # Comparisons of more than this many name the first two only; the claims hold them all.
 LISTED = 4
+# Rows of a table that stand in the sentence; the page lists all of them.
+ROWS_SAID = 12
 _NEEDS_CODES = (
     ("roles", "NEEDS_BANDS"),
     ("gsd_m", "NEEDS_GSD"),
@@ -194,6 +196,8 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _date(recipe, parts[0])
         case "zone":
             finding = _zone(recipe, parts[0])
+        case "table":
+            finding = _table(state, recipe, parts[0])
         case "boolean":
             finding = _boolean(recipe, parts[0])
         case "text":
@@ -360,6 +364,8 @@ def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
         return _Finding(f"{', '.join(equal[:LISTED])} have the {recipe.options.get('phrase', 'same value')} alike", "equal")
     rest = sorted((x for x in known if x[0] != o.result.value), key=lambda x: abs(x[1] - at))
     def shown(v: float) -> str:
+        if o.tool == "measure":
+            return row_text(o, v)
         return number_text(v * 100, "%") if o.result.kind == "ratio" or _is_share(o) else number_text(v, _zone_unit(o))
 
     second = f"; next is {rest[0][0]} with {shown(rest[0][1])}" if rest else ""
@@ -372,6 +378,41 @@ def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
     phrase = recipe.options.get("phrase", "extreme value")
     text = f"{o.result.value} has the {phrase}, {shown(at)}{part}, of {len(known)} polygons"
     return _Finding(f"{text}{second}{left}", o.result.value)
+
+
+def _table(state: RunState, recipe: AnswerRecipe, o: Observation) -> _Finding:
+    """A figure for each of several: the rows in the order of the file, their names as data."""
+    rows = [(str(i.get("zone", "")), v if isinstance(v := i.get("value"), int | float) else None) for i in o.result.items]
+    known = [(name, v) for name, v in rows if v is not None]
+    if not known:
+        raise _NoAnswerError(f"The observation of step {o.step} has no row with a figure. {o.status.reason}".strip())
+
+    def shown(v: float | int | None) -> str:
+        return "no figure" if v is None else row_text(o, v)
+
+    phrase = _phrase(recipe, o)
+    head = f"{phrase}: " + "; ".join(f"{name} {shown(v)}" for name, v in rows[:ROWS_SAID])
+    if len(rows) > ROWS_SAID:
+        (most, high), (least, low) = max(known, key=lambda r: r[1]), min(known, key=lambda r: r[1])
+        head += f"; and {len(rows) - ROWS_SAID:,} more of {len(rows):,}, from {shown(low)} ({least}) to {shown(high)} ({most})"
+    missing = [name for name, v in rows if v is None]
+    warnings = (f"{len(missing)} of {len(rows)} have no figure: {', '.join(missing[:LISTED])}.",) if missing else ()
+    value = "; ".join(f"{name}: {v:.9g}" if v is not None else f"{name}: none" for name, v in rows)
+    return _Finding(head, value[:20_000], row_unit(o), warnings=warnings)
+
+
+def row_unit(o: Observation) -> str:
+    """The unit of the rows of a table; of a measure the result's own, of zones of an image that of their statistic."""
+    return o.result.unit if o.tool == "measure" else "1" if _is_share(o) else _zone_unit(o)
+
+
+def row_text(o: Observation, value: float | int) -> str:
+    """One row's figure with its unit, as it stands in a sentence."""
+    spec = o.arguments.get("spec")
+    metric = spec.get("metric") if isinstance(spec, dict) else ""
+    if (o.tool == "measure" and metric == "ratio" and o.result.unit == "1") or (o.tool == "execute" and _is_share(o)):
+        return number_text(value * 100, "%")
+    return number_text(value, row_unit(o), is_count=metric == "count")
 
 
 def _zonal_params(o: Observation) -> dict[str, Any]:

@@ -36,7 +36,8 @@ What = Literal[
     "ratio", "zone",
 ]  # fmt: skip
 Relation = Literal[
-    "", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between", "nearest"
+    "", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between", "nearest",
+    "wholly_inside", "outside", "beyond", "not_overlapping", "apart",
 ]  # fmt: skip
 Measured = Literal["statistic", "area", "share", "count"]
 Statistic = Literal["mean", "median", "min", "max", "std"]
@@ -47,11 +48,14 @@ CAN_DO = (
     "or built-up land, snow, burned land, or where an index is above or below a number; mean, median, minimum, maximum, "
     "standard deviation or trend of an index or band; differences between two dates; on which date something is highest or "
     "lowest; which of two is larger; the distance between two things or places; how many objects or features of a vector file "
-    "lie within a distance of something, inside it, or north of it; any of these inside the polygons of a vector file, and "
-    "which polygon has most of it; and multiple choice over these."
+    "lie within a distance of something or farther away, inside it, outside of it, or north of it; which length, area or share "
+    "of lines and polygons lies inside polygons or near to something; any of these inside the polygons of a vector file, in each "
+    "of them as a table, and which polygon has most of it; and multiple choice over these."
 )
 # Pieces of fewer pixels are noise when the question is whether there is any of a target.
 EXISTS_MIN_PX = 9
+# Rows of a table at most, as the tools have it.
+MAX_ROWS = 1000
 _STATISTIC_TITLES: dict[str, str] = {
     "mean": "Mean",
     "median": "Median",
@@ -80,6 +84,8 @@ _MEASURES = frozenset({"count", "area", "share", "exists", "distance", "length",
 _RELATION_WORDS: dict[str, str] = {
     "inside": "inside", "overlaps": "that overlap", "touches": "that touch", "north_of": "north of", "south_of": "south of",
     "east_of": "east of", "west_of": "west of", "between": "between", "nearest": "nearest to",
+    "wholly_inside": "wholly inside", "outside": "outside of", "beyond": "farther away than a distance from",
+    "not_overlapping": "that do not overlap", "apart": "that have no point in common with",
 }  # fmt: skip
 
 
@@ -87,7 +93,7 @@ class Form(Frozen):
     """One question as fields. Empty strings and None: not said. See ``form_fields`` for the choices at hand."""
 
     what: What
-    of: Literal["", "statistic", "area", "share", "count"] = Field(
+    of: Literal["", "statistic", "area", "share", "count", "length", "density", "distance"] = Field(
         default="", description="what is compared, differenced, dated or tested; '' follows from quantity and target"
     )
     quantity: str = Field(default="", max_length=40, description="an index (ndvi, …) or the role of a band")
@@ -99,10 +105,19 @@ class Form(Frozen):
     reference: str = Field(default="", max_length=200, description="the second target, for distance, relations and compare")
     others: tuple[str, ...] = Field(default=(), max_length=10, description="further targets, for compare and between")
     relation: Relation = Field(default="", description="of the target to the reference")
-    relation_m: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="metres, for the relation within")
+    relation_m: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="metres, for the relations within and beyond"
+    )
+    clip: bool = Field(default=False, description="the target is cut where the relation ends; else it is chosen whole")
+    each: Literal["", "zones", "reference", "target"] = Field(
+        default="", description="a table: a figure for each feature of the zones, of the reference or of the target itself"
+    )
+    denominator: Literal["", "reference"] = Field(default="", description="a share with clip is one of the reference's area")
+    by: str = Field(default="", max_length=60, description="for each: the attribute whose values are the rows; '': its names")
     nearest_k: int = Field(default=1, ge=1, le=1000, description="how many, for the relation nearest")
     zones: tuple[str, ...] = Field(default=(), max_length=20, description="areas in which the image is read: vector:ID[:NAME]")
     buffer_m: float = Field(default=0.0, ge=0, le=100_000, description="zones are grown by so many metres")
+    is_outside: bool = Field(default=False, description="what lies in none of the zones, instead of in them")
     statistic: Statistic = "mean"
     threshold: float | None = Field(default=None, allow_inf_nan=False)
     upper: float | None = Field(
@@ -219,6 +234,11 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
                 ["", "–"], ["within", "within a distance of"], *([k, w] for k, w in _RELATION_WORDS.items() if k != "nearest"),
             ],
         },
+        {
+            "name": "each", "label": "One figure for each of", "kind": "choice",
+            "choices": [["", "–"], ["reference", "the second target’s features"], ["target", "the target’s own features"],
+                        ["zones", "the polygons of “Inside of”"]],
+        },
         {"name": "relation_m", "label": "Distance in m", "kind": "number", "choices": []},
         *([{"name": "zones", "label": "Inside of", "kind": "choice", "choices": choices((), areas)}] if areas else []),
         {
@@ -274,6 +294,8 @@ class _Builder:
             "exists": "boolean", "date": "date", "trend": "number", "distance": "distance", "compare": "class",
             "length": "distance", "density": "number", "ratio": "number", "zone": "class",
         }.get(f.what)  # fmt: skip
+        if f.each and f.what != "zone":
+            answer, kind = "table", "zonal_comparison"
         answer = answer or forms["area" if f.what == "area" else self.measured()]
         if self.question.choices:
             answer = "choice"
@@ -284,8 +306,8 @@ class _Builder:
         f = self.form
         if f.what in ("statistic", "area", "share", "count"):
             return f.what  # type: ignore[return-value]
-        if f.of:
-            return f.of
+        if f.of and f.of not in ("length", "density", "distance"):
+            return f.of  # type: ignore[return-value]
         if f.target in self.words.objects or is_thing(f.target):
             return "count"
         if f.target or f.threshold is not None:
@@ -356,8 +378,8 @@ class _Builder:
         """Whether the question is one of things and their relations, measured rather than computed from pixels."""
         f = self.form
         named = (f.target, f.reference, *f.others)
-        return f.what in _MEASURES and not f.zones and (
-            f.what in ("length", "density", "ratio") or bool(f.relation) or any(is_thing(k) for k in named)
+        return (f.what in _MEASURES or (f.what == "zone" and f.each != "")) and not f.zones and (
+            f.what in ("length", "density", "ratio") or f.each != "" or bool(f.relation) or any(is_thing(k) for k in named)
         )
 
     def _is_of_things_alone(self) -> bool:
@@ -383,19 +405,24 @@ class _Builder:
             raise _RefusalError("To what? Name a second thing.", "NO_ANSWER", {"form": ["reference"]})
         if f.reference and f.reference == f.target and not f.relation:
             raise _RefusalError("Both are the same thing.", "NO_ANSWER", {"form": ["reference"]})
-        if f.relation == "within" and f.relation_m is None:
-            raise _RefusalError("Within which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
+        if f.relation in ("within", "beyond") and f.relation_m is None:
+            raise _RefusalError(f"{f.relation.capitalize()} which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
+        if f.each:
+            self._check_each()
         if f.what == "share" and not f.relation:
             raise _RefusalError("A share of which lie where? Name the relation.", "NO_ANSWER", {"form": ["relation"]})
-        if f.what in ("length", "area") and f.relation in ("inside", "overlaps", "between"):
+        if f.clip:
+            self._check_clip()
+        if f.what in ("length", "area") and not f.clip and f.relation in ("inside", "outside", "overlaps", "between"):
             raise _RefusalError(
                 f"Things are chosen whole, by where they lie: their {f.what} would not be cut at the outline. Ask how many lie "
-                "there.",
+                f"there, or which {f.what} of them lies inside.",
                 "NO_ANSWER",
                 {"form": ["relation"]},
             )
         subject = self.things.get(f.target)
-        is_area = f.what == "area" or (f.what in ("exists", "ratio") and f.of == "area")
+        what: str = f.of if f.what == "zone" else f.what
+        is_area = what == "area" or (f.what in ("exists", "ratio") and f.of == "area")
         if is_area:
             names = (f.target, f.reference) if f.what == "ratio" else (f.target,)
             for name in names:
@@ -408,7 +435,7 @@ class _Builder:
                         "NO_ANSWER",
                         {"form": ["target"]},
                     )
-        if f.what == "length" and subject is not None:
+        if what == "length" and subject is not None:
             if subject.vector is None or subject.has_only("points"):
                 raise _RefusalError("Points have no length.", "NO_ANSWER", {"form": ["target"]})
             if not subject.has_only("lines") and not subject.has_only("polygons"):
@@ -420,9 +447,70 @@ class _Builder:
         if is_area and subject is not None and subject.vector is not None and not subject.has_only("polygons"):
             self.warnings.append(f"{subject.vector.name} also holds shapes without an area; they add nothing.")
         if f.unit:
-            wanted = {"area": "area", "distance": "length", "length": "length", "share": "number", "ratio": "number"}.get(f.what)
+            wanted = {"area": "area", "distance": "length", "length": "length", "share": "number", "ratio": "number"}.get(what)
             if wanted and dimension(f.unit) != wanted:
                 raise _RefusalError(f"{f.unit!r} is not a unit of a {f.what}.", "BAD_ARGUMENT", {"form": ["unit"]})
+
+    def _check_clip(self) -> None:
+        """What is cut, and at what: polygons and lines of files, at polygons or at a distance."""
+        f = self.form
+        what: str = f.of if f.what in ("zone", "exists") else f.what
+        of = f.of if f.what == "share" else what
+        subject, at = self.things.get(f.target), self.things.get(f.reference)
+        relation = f.relation or "inside"
+        if of not in ("area", "length") and what != "share":
+            raise _RefusalError("Only an area, a length or a share is cut.", "BAD_ARGUMENT", {"form": ["clip"]})
+        if relation not in ("inside", "outside", "within", "beyond"):
+            raise _RefusalError(
+                "Things are cut at an outline or at a distance: inside, outside, within or beyond.",
+                "BAD_ARGUMENT",
+                {"form": ["relation"]},
+            )
+        for key, thing in ((f.target, subject), (f.reference, at)):
+            if thing is None and key not in self.words.targets and _class_value(key) is None:
+                raise _RefusalError(f"{self._thing_title(key)} are found as boxes, which are no outlines to cut.", "NO_ANSWER",
+                                    {"form": ["target"]})  # fmt: skip
+        if at is not None and relation in ("inside", "outside") and not at.has_only("polygons"):
+            raise _RefusalError(
+                f"{at.label} holds {at.vector.noun if at.vector else 'a point'}, which have no inside. Ask for what lies within "
+                "a distance of them.",
+                "NO_ANSWER",
+                {"form": ["reference"]},
+            )
+        if subject is not None and (of == "length") != subject.has_only("lines"):
+            held = subject.vector.noun if subject.vector else "a point"
+            wanted = "length" if of == "length" else "area"
+            kinds = "lines" if of == "length" else "polygons"
+            reason = f"{subject.label} holds {held}, which have no {wanted} that could be cut: that is one of {kinds}."
+            raise _RefusalError(reason, "NO_ANSWER", {"form": ["target"]})
+        if subject is not None and of == "area" and not subject.has_only("polygons"):
+            raise _RefusalError(f"{subject.label} holds shapes without an area.", "NO_ANSWER", {"form": ["target"]})
+
+    def _check_each(self) -> None:
+        """Whose features are listed, and by which attribute."""
+        f = self.form
+        key = f.target if f.each == "target" else f.reference
+        thing = self.things.get(key)
+        if thing is None or thing.vector is None or thing.name:
+            raise _RefusalError("A table lists the features of a vector file.", "BAD_ARGUMENT", {"form": ["each"]})
+        if f.by and f.by not in thing.vector.fields:
+            raise _RefusalError(
+                f"{thing.vector.name} has no attribute {f.by}; it has {', '.join(thing.vector.fields[:20]) or 'none'}.",
+                "BAD_ARGUMENT",
+                {"form": ["by"]},
+            )
+        if not f.by and thing.vector.n > MAX_ROWS:
+            raise _RefusalError(
+                f"{thing.vector.name} has {thing.vector.n:,} features; a table holds {MAX_ROWS:,}.",
+                "TOO_LARGE",
+                {"form": ["each"]},
+            )
+        self._tell_names(thing)
+
+    def _tell_names(self, thing: Thing) -> None:
+        assert thing.vector is not None
+        if not self.form.by and not thing.vector.name_field:
+            self.warnings.append(f"No attribute of {thing.vector.name} names its features, so they are called by their number.")
 
     def _check_names(self) -> None:
         f = self.form
@@ -1235,7 +1323,7 @@ class _Builder:
         scene = self._one() if in_image else None
         if scene is not None:
             self._check_region(scene)
-        is_metric = f.what in ("area", "distance", "length", "density") or f.relation in ("within", "nearest")
+        is_metric = f.clip or f.what in ("area", "distance", "length", "density") or f.relation in ("within", "beyond", "nearest")
         if scene is not None and is_metric:
             self._needs_ground(scene)
         if scene is not None and scene.grid.crs is None and any(k in self.things and self.things[k].px is None for k in keys):
@@ -1252,7 +1340,7 @@ class _Builder:
             label = thing.label if thing is not None else key
             name = names[key] = label if label not in names.values() else f"{label[:70]} {len(names) + 1}"
             if thing is not None:
-                sources.append(thing.source(name))
+                sources.append(thing.source(name) | self._rows_named(key))
                 continue
             assert scene is not None
             layers.append(self._find(scene, key))
@@ -1266,6 +1354,11 @@ class _Builder:
         n = self._add("measure", {"sources": sources, "spec": spec}, f"{phrase}."[:500], layers)
         unit = {"count": "1", "exists": "1", "density": spec.get("unit", "1/km2")}.get(f.what, f.unit)
         options: dict[str, Any] = {"phrase": phrase}
+        if f.what == "zone":
+            options["phrase"] = self._picked_phrase()
+            return AnswerRecipe(kind="zone", steps=(n,), unit=str(spec["unit"]), options=options)
+        if f.each:
+            return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)
         if f.what == "exists":
             is_area = f.of == "area"
             value: float = f.limit if f.limit is not None else 0
@@ -1278,15 +1371,25 @@ class _Builder:
         default = {"area": self._area_unit(), "distance": "m", "length": "m", "share": "1", "ratio": "1"}.get(f.what, "1")
         return AnswerRecipe(kind="value", steps=(n,), unit=unit or default, options=options)
 
+    def _rows_named(self, key: str) -> dict[str, Any]:
+        """For a source whose features are listed: the attribute that names the rows."""
+        f = self.form
+        if not f.each or key != (f.target if f.each == "target" else f.reference):
+            return {}
+        vector = self.things[key].vector
+        named = f.by or (vector.name_field if vector is not None else "")
+        return {"name_field": named} if named else {}
+
     def _spec(self, names: dict[str, str]) -> dict[str, Any]:
         f = self.form
-        metric = {"exists": "area" if f.of == "area" else "count", "share": "ratio"}.get(f.what, f.what)
+        what = f.of if f.what == "zone" else f.what
+        metric = {"exists": "area" if f.of == "area" else "count", "share": "ratio"}.get(what, what)
         out: dict[str, Any] = {"metric": metric, "subject": names[f.target]}
         if f.reference:
             out["reference"] = names[f.reference]
         if f.relation:
             out["relation"] = f.relation
-            if f.relation == "within":
+            if f.relation in ("within", "beyond"):
                 out["distance_m"] = f.relation_m
             if f.relation == "nearest":
                 out["nearest_k"] = f.nearest_k
@@ -1298,13 +1401,23 @@ class _Builder:
             out["unit"] = f.unit or "m2"
         if f.what == "distance":
             out["distance_statistic"] = f.distance_statistic
-        if f.what == "share":
+        if f.clip:
+            out["clip"] = True
+        if f.each:
+            out["each"] = names[f.target if f.each == "target" else f.reference]
+            if f.what == "zone":
+                out["pick"] = f.pick
+        if what == "share" and f.clip:
+            # "the share of the district that is covered by …" is one of the reference; else one of the target itself
+            of_reference = bool(f.each) or f.denominator == "reference"
+            out |= {"denominator": "reference" if of_reference else "subject", "of": "length" if f.of == "length" else "area"}
+        elif what == "share":
             subject = self.things.get(f.target)
             is_surface = subject is None and f.target not in self.words.objects
             out |= {"denominator": "subject", "of": "area" if is_surface else "count"}
         if f.what == "ratio":
             out |= {"denominator": "reference", "of": f.of or "count"}
-        if f.what == "density":
+        if what == "density":
             of_reference = bool(f.reference) and f.relation == "inside"
             out |= {"of": "count", "denominator": "reference" if of_reference else "region" if self.region else "scene"}
         return out
@@ -1316,6 +1429,8 @@ class _Builder:
         words = _RELATION_WORDS.get(f.relation, f.relation)
         if f.relation == "within":
             words = f"within {f.relation_m:g} m of"
+        if f.relation == "beyond":
+            words = f"farther than {f.relation_m:g} m from"
         if f.relation == "nearest":
             words = f"(the {f.nearest_k} nearest) to"
         references = " and ".join(self._thing_title(k) for k in (f.reference, *f.others))
@@ -1333,6 +1448,9 @@ class _Builder:
     def _related_phrase(self) -> str:
         f = self.form
         subject, relation = self._thing_title(f.target), self._relation_text()
+        what = f.of if f.what == "zone" else f.what
+        if f.each or f.clip:
+            return self._cut_phrase(what, subject, relation) + (" in the region" if self.region is not None else "")
         if f.what == "distance":
             which = {"minimum": "Shortest distance", "mean": "Mean distance", "maximum": "Longest distance"}[f.distance_statistic]
             if not f.reference:
@@ -1349,6 +1467,46 @@ class _Builder:
         head = {"count": "Number of", "exists": "Area of" if f.of == "area" else "Number of", "area": "Area of",
                 "share": "Share of", "length": "Length of", "density": "Density of"}[f.what]  # fmt: skip
         return f"{head} {subject}{relation}" + (" in the region" if self.region is not None else "")
+
+    def _picked_phrase(self) -> str:
+        """'largest number of the 12 points of sites.csv', 'smallest area', 'largest share covered by …'."""
+        f = self.form
+        head = "largest" if f.pick == "max" else "smallest"
+        if f.of == "distance":
+            return f"{head} distance to {self._thing_title(f.reference) if f.reference else 'its nearest other'}"
+        if f.each == "target":
+            return f"{head} {f.of if f.of != 'count' else 'number'}"
+        subject = self._thing_title(f.target)
+        if f.of == "share":
+            return f"{head} share covered by {subject}"
+        near = f" within {f.relation_m:g} m" if f.relation == "within" else ""
+        return f"{head} {'number' if f.of == 'count' else f.of} of {subject}{near}"
+
+    def _cut_phrase(self, what: str, subject: str, relation: str) -> str:
+        """'Length of roads.kml inside the district, cut at its outline', 'Number of sites in each of the 3 polygons of …'."""
+        f = self.form
+        head = {"count": "Number of", "area": "Area of", "length": "Length of", "density": "Density of", "share": "Share of",
+                "exists": "Area of", "distance": "Distance from"}[what]  # fmt: skip
+        reference = self._thing_title(f.reference) if f.reference else ""
+        is_of_reference = what == "share" and (f.each or f.denominator == "reference")
+        if f.each:
+            thing = self.things[f.target if f.each == "target" else f.reference]
+            listed = f"each {f.by}" if f.by else f"each of {thing.title}"
+            if f.by and thing.vector is not None:
+                listed += f" in {thing.vector.name}"
+            if what == "distance":
+                return f"Distance from {listed} to {reference or 'the nearest other'}"
+            if f.each == "target":
+                return f"{head} {listed}"
+            where = f"within {f.relation_m:g} m of" if f.relation == "within" else "in"
+            if is_of_reference:
+                return f"Share of {listed} that is covered by {subject}"
+            return f"{head} {subject} {where} {listed}"
+        if is_of_reference:
+            return f"Share of {reference} that is covered by {subject}"
+        if what == "share":
+            head = f"Share of the {'length' if f.of == 'length' else 'area'} of"
+        return f"{head} {subject}{relation}, cut {'there' if f.relation in ('within', 'beyond') else 'at the outline'}"
 
     def _is_one(self, key: str) -> bool:
         return key in self.things and self.things[key].n == 1
@@ -1369,6 +1527,10 @@ class _Builder:
             if not f.buffer_m and vector.count_of(POLYGONS) < vector.n:
                 others = vector.n - vector.count_of(POLYGONS)
                 self.warnings.append(f"{others} points or lines of {vector.name} have no inside and are left out.")
+        if f.each:
+            return self._each_zone()
+        if f.is_outside and len(f.zones) > 1:
+            raise _RefusalError("Outside of which? Name one file.", "NO_ANSWER", {"form": ["zones"]})
         if f.what == "zone":
             return self._which_zone()
         if f.what in ("compare", "difference") and len(f.zones) > 1:
@@ -1394,11 +1556,38 @@ class _Builder:
             return AnswerRecipe(kind="boolean", options={"op": f.limit_op, "value": f.limit or 0, "phrase": phrase}, **recipe)
         return AnswerRecipe(kind="value", options={"phrase": phrase}, **recipe)
 
+    def _each_zone(self) -> AnswerRecipe:
+        """A figure of the image in each polygon of a file, or for each value of an attribute."""
+        f = self.form
+        key = f.zones[0]
+        thing = self.things[key]
+        vector = thing.vector
+        assert vector is not None
+        if len(f.zones) != 1 or thing.name:
+            raise _RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
+        if f.what not in ("statistic", "area", "share") or f.change or f.is_outside:
+            raise _RefusalError(
+                "For each polygon I can give a statistic, an area or a share of one image.", "NO_ANSWER", {"form": ["what"]}
+            )
+        if f.by and f.by not in vector.fields:
+            raise _RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
+        self._tell_names(thing)
+        n = self._zone_step(self._one(), key, is_each=True)
+        by = f"each {f.by} in {vector.name}" if f.by else f"each of {thing.title}"
+        near = f"within {f.buffer_m:g} m of" if f.buffer_m else "in"
+        return AnswerRecipe(kind="table", steps=(n,), unit=self._recipe_unit(),
+                            options={"phrase": f"{self._phrases()['phrase']} {near} {by}"})  # fmt: skip
+
     def _zone_text(self, key: str) -> str:
+        if self.form.each:
+            return f" in each of {self.things[key].title}"
+        if self.form.is_outside:
+            far = f"farther than {self.form.buffer_m:g} m from" if self.form.buffer_m else "outside of"
+            return f" {far} {self.things[key].title}"
         near = f" within {self.form.buffer_m:g} m of" if self.form.buffer_m else " inside"
         return f"{near} {self.things[key].title}"
 
-    def _zone_step(self, scene: SceneInfo, key: str, *, pick: str = "") -> int:
+    def _zone_step(self, scene: SceneInfo, key: str, *, pick: str = "", is_each: bool = False) -> int:
         """One summary by zones: of one zone made of all polygons, or the polygon with the extreme."""
         f, kind = self.form, self.measured()
         if kind == "area":
@@ -1408,7 +1597,13 @@ class _Builder:
                 "The image has no coordinate system, so polygons of the map have no place on it.", "NEEDS_CRS", {"crs": True}
             )
         self._check_zone(scene, key)
-        zones = {"id": "zones", "op": "vector.zones", "params": self.things[key].zones(buffer_m=f.buffer_m, dissolve=not pick)}
+        several = bool(pick) or is_each or f.is_outside
+        outlines = self.things[key].zones(buffer_m=f.buffer_m, dissolve=not several)
+        if f.is_outside:
+            outlines["outside"] = True
+        if is_each and f.by:
+            outlines |= {"name": f.by, "group": True}
+        zones = {"id": "zones", "op": "vector.zones", "params": outlines}
         params: dict[str, Any] = {"statistic": f.statistic if kind == "statistic" else kind}
         if kind == "area":
             params["unit"] = self._area_unit()
@@ -1428,6 +1623,8 @@ class _Builder:
         ]
         at = f" of {_day(scene)}" if scene.acquired_at else ""
         why = f"{self._phrases()['phrase']}{at}{self._zone_text(key)}, by pixel centres"
+        if is_each:
+            why = f"{self._phrases()['phrase']}{at} in each of {self.things[key].title}, by pixel centres"
         if pick:
             extreme = "highest" if pick == "max" else "lowest"
             why = f"{self._phrases()['phrase']}{at} of each of {self.things[key].title}; the {extreme}"
@@ -1567,6 +1764,9 @@ class _Builder:
             head = f"the {_lower(self._related_phrase())}"
             if f.what == "exists":
                 head = f"whether {head} is{limit}"
+            if f.what == "zone":
+                listed = self.things[f.target if f.each == "target" else f.reference].title
+                head = f"which of {listed} has the {self._picked_phrase()}"
             return f"You ask for {head.removesuffix(' in the region')}{unit}{place}."
         condition = (
             f" where {self._condition()}" if f.quantity and f.threshold is not None and not f.target and not f.change else ""
@@ -1601,7 +1801,9 @@ class _Builder:
         region = ", in the region that is given" if self.region is not None else ""
         if f.zones:
             each = " and ".join(self.things[k].title for k in f.zones)
-            if f.what == "zone":
+            if f.each:
+                text += f" in each of {each}" + (f", by {f.by}" if f.by else "")
+            elif f.what == "zone":
                 text = f"which of {each} has the {'highest' if f.pick == 'max' else 'lowest'} value of {measured}"
             elif f.what == "compare":
                 text = f"in which of {each} {measured} is {'larger' if f.pick == 'max' else 'smaller'}"

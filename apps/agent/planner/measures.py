@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from apps.agent.planner.lexicon import lexicon
-from apps.agent.planner.spatial import SIGN, Found, Relation, nearest_in, relation_in
+from apps.agent.planner.spatial import EACH_WORDS, SIGN, Found, Relation, nearest_in, relation_in
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
 from apps.core.evidence.plan import Question
@@ -25,8 +25,11 @@ _DENSITY = {"km2": "1/km2", "ha": "1/ha", "m2": "1/m2"}
 @dataclass(frozen=True, slots=True)
 class Roles:
     """``zone``: figures of the image inside of ``zones``; ``compare``: of each of several; ``which``: which polygon of a file;
-    ``measure``: figures of ``subject``, chosen by ``relation`` to ``reference``; ``distance``: between the two. ``refusal`` says
-    why none of these can be."""
+    ``measure``: figures of ``subject``, chosen by ``relation`` to ``reference``; ``distance``: between the two. ``each``: the key
+    of the file whose features are listed, by their names or by the attribute ``by``; ``pick``: the one of them with the extreme.
+    ``how`` the relation is said: "that lie …", "lies …", or without a verb; ``metric``: what the picking word itself compares;
+    ``is_cover``: the subject covers the reference; ``is_outside``: what lies in
+    none of the zones. ``refusal`` says why none of these can be."""
 
     kind: Literal["", "zone", "compare", "which", "measure", "distance"] = ""
     zones: tuple[str, ...] = ()
@@ -37,12 +40,24 @@ class Roles:
     relation: str = ""
     distance_m: float | None = None
     nearest_k: int = 1
+    how: Literal["clause", "verb", "bare"] = "bare"
+    metric: str = ""
+    is_cover: bool = False
+    is_outside: bool = False
+    each: str = ""
+    by: str = ""
+    pick: str = ""
     refusal: str = ""
 
 
 def read_roles(t: Text, found: Found, question: Question) -> Roles:
     """The roles; the words that say them are read then. Signs of things (see ``spatial``) stand in the text."""
     signs = found.keys
+    each = _each_in(t, found, question)
+    if each.refusal:
+        return each
+    if each.each:
+        return _listed(t, found, question, each)
     targets = _targets_at(t)
     things: dict[int, str] = targets | {m.start(): signs[m[0]] for m in re.finditer(SIGN, t.rest) if m[0] in signs}
     is_distance = t.has(_DISTANCE)
@@ -76,6 +91,12 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
         t.take_all(rf"{_PREPOSITION}*(?:the )?{SIGN}")
         return Roles("compare", tuple(areas))
 
+    if which and is_areas(signs[which[1]]) and not is_distance and not is_of_image:
+        t.mark(*which.span())
+        return _picked(t, found, question, signs[which[1]])
+    cover = _cover(t, found, targets)
+    if cover is not None:
+        return cover
     nearest = nearest_in(t.rest)
     if is_distance and nearest is None:
         order = [things[at] for at in sorted(things)]
@@ -99,7 +120,7 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
         before = things[max(at for at in things if at < relation.at)]
         after = [at for at in sorted(things) if at >= relation.end]
         reference = things[after[0]]
-        if not is_surface(before) and not (_is_of_image(t) and relation.kind in ("inside", "within")):
+        if not is_surface(before) and not (_is_of_image(t) and relation.kind in ("inside", "within", "outside", "beyond")):
             others: tuple[str, ...] = ()
             if relation.kind == "between" and len(after) > 1:
                 others = tuple(dict.fromkeys(things[at] for at in after[1:] if things[at] != reference))
@@ -108,8 +129,8 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
             t.mark(relation.at, relation.end)
             _take_signs(t)
             return Roles("measure", subject=before, reference=reference, others=others, relation=relation.kind,
-                         distance_m=relation.distance_m)  # fmt: skip
-        if relation.kind not in ("inside", "within"):
+                         distance_m=relation.distance_m, how=relation.how)  # fmt: skip
+        if relation.kind not in ("inside", "within", "outside", "beyond"):
             return Roles(refusal="Relations are those of objects and vector features; a surface has none.")
     if not signs:
         return Roles()
@@ -126,7 +147,13 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
 
 
 def _relation(t: Text, things: Mapping[int, str], *, is_distance: bool) -> Relation | None:
-    found = relation_in(t.rest, things, kinds=("within", "north_of", "south_of", "east_of", "west_of", "overlaps", "touches"))
+    found = relation_in(t.rest, things, kinds=("beyond", "apart", "not_overlapping", "wholly_inside"))
+    if found is None and any(k.startswith("vector:") for k in things.values()):
+        found = relation_in(t.rest, things, kinds=("outside",))
+    if found is None:
+        found = relation_in(
+            t.rest, things, kinds=("within", "north_of", "south_of", "east_of", "west_of", "overlaps", "touches")
+        )
     if found is None and not is_distance:
         found = relation_in(t.rest, things, kinds=("between",))
     # "in" of two targets of the image is read elsewhere
@@ -153,10 +180,18 @@ def _zone(t: Text, found: Found, question: Question) -> Roles:
         return Roles(refusal="One area at a time: several files or places are named, and not that they be compared.")
     key = keys[0]
     buffer_m = 0.0
+    is_outside = t.take(_OUTSIDE_ZONE) is not None
     near = t.find(
         rf"\b(?:within|less than|closer than|up to|at most) (?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>{UNIT_PATTERN}) (?:distance )?"
         rf"(?:of|from|to|around|about|along) +(?:any of )?(?:the )?{SIGN}"
     )
+    if near is None:
+        near = t.find(
+            rf"\b(?:farther(?: away)? than|further(?: away)? than|more than|at least|beyond|not less than|no closer than) "
+            rf"(?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>{UNIT_PATTERN}) (?:distance )?(?:away )?(?:of|from|to) +(?:any of )?"
+            rf"(?:the )?{SIGN}"
+        )
+        is_outside = is_outside or near is not None
     if near:
         unit = unit_of(near["u"]) or "m"
         if dimension(unit) != "length":
@@ -165,6 +200,7 @@ def _zone(t: Text, found: Found, question: Question) -> Roles:
         t.mark(*near.span())
     else:
         t.take(rf"{_PREPOSITION}*(?:any of |all of )?(?:the )?{SIGN}")
+    t.take_all(r"\b(?:lie|lies|lying|located|situated|fall|falls)\b")
     if t.has(SIGN):
         return Roles(refusal="The file is named twice; I do not see what is asked of it.")
     vector = next(v for v in question.vectors if v.vector_id == key.split(":")[1])
@@ -174,7 +210,7 @@ def _zone(t: Text, found: Found, question: Question) -> Roles:
             refusal=f"{vector.name} holds {what}, which have no inside. Ask for what lies within a distance of them, like "
             f"“within 100 m of {vector.name}”."
         )
-    return Roles("zone", (key,), buffer_m)
+    return Roles("zone", (key,), buffer_m, is_outside=is_outside)
 
 
 def _targets_at(t: Text) -> dict[int, str]:
@@ -199,6 +235,155 @@ def _is_of_image(t: Text) -> bool:
     return any(re.search(rf"(?<![\w\-]){re.escape(w)}(?:'s)?(?![\w\-])", t.rest) for w in named)
 
 
+# "outside the fields", "not within 100 m of the road": what the word turns round stays to be read.
+_OUTSIDE_ZONE = (
+    rf"\bnot (?=(?:inside|within|in|less than|closer than)\b)|\boutside(?: of)?(?= +(?:any of |all of )?(?:the )?{SIGN})"
+)
+_PICK_MOST = (
+    r"\b(?:the )?(?:most|largest|biggest|highest|greatest|longest|densest|maximum)\b"
+)
+_PICK_LEAST = r"\b(?:the )?(?:least|fewest|smallest|lowest|shortest|minimum)\b"
+
+
+def _each_in(t: Text, found: Found, question: Question) -> Roles:
+    """The file whose features are listed one by one ("in each district", "per county"); read then. No ``each`` where none is."""
+    pattern = rf"{_PREPOSITION}*(?:to )?\b(?:{EACH_WORDS})(?: of)? *(?:the )?(?P<sign>{SIGN})"
+    m = t.find(pattern)
+    if m is None:
+        return Roles()
+    key = found.keys[m["sign"]]
+    if not key.startswith("vector:"):
+        return Roles(refusal="A place is one; a table needs several.")
+    vector = next(v for v in question.vectors if v.vector_id == key.split(":")[1])
+    if key.count(":") > 1:
+        return Roles(refusal=f"{key.split(':', 2)[2]} is one feature of {vector.name}; a table needs several.")
+    is_distance = t.has(_DISTANCE)
+    is_one_figure = t.has(r"\b(?:mean|average|maximum|minimum|largest|smallest|longest)\b")
+    if is_distance and is_one_figure and not t.has(r"\b(?:is|are|was|were) (?:each|every)\b"):
+        return Roles()  # "the mean distance from each of the sites": one figure of all
+    before = t.rest[: m.start("sign")]
+    t.mark(*m.span())
+    t.take_all(r"^\W*(?:list|tabulate|give|show)\b|\b(?:a |the )?(?:table|list) of\b|\bseparately\b|\bindividually\b")
+    if t.find(pattern):
+        return Roles(refusal="Each of one thing at a time.")
+    return Roles(each=key, by=found.by, how="bare" if re.search(r"\bof (?:each|every)\b[^\ue000]*$", before) else "verb")
+
+
+def _listed(t: Text, found: Found, question: Question, each: Roles) -> Roles:
+    """Figures for each feature of a file: of the image in each polygon, of other things in each, or of the features alone."""
+    key = each.each
+    sign = next(s for s, k in found.keys.items() if k == key)
+    # "in each field of fields.geojson" names it once more
+    t.take_all(rf"{_PREPOSITION}*(?:the |all (?:of )?(?:the )?)?{sign}(?:'s)?")
+    targets = _targets_at(t)
+    others = list(dict.fromkeys(k for s, k in found.keys.items() if k != key and t.has(s)))
+    objects = list(dict.fromkeys(n for n in targets.values() if n in lexicon().objects))
+    surfaces = [n for n in dict.fromkeys(targets.values()) if n not in lexicon().objects]
+    vector = next(v for v in question.vectors if v.vector_id == key.split(":")[1])
+    if _is_of_image(t) or surfaces:
+        if others or objects:
+            return Roles(refusal="Figures of the image, or of things, for each; not both at a time.")
+        if not vector.count_of(POLYGONS):
+            return Roles(refusal=f"{vector.name} holds {vector.noun}, which have no inside.")
+        return Roles("zone", (key,), each=key, by=each.by)
+    named = [*others, *objects]
+    if len(named) > 1:
+        return Roles(refusal="One thing at a time for each of several.")
+    if t.has(_DISTANCE):
+        reference = named[0] if named else ""
+        _take_signs(t)
+        return Roles("distance", subject=key, reference=reference, each=key, by=each.by)
+    if not named:
+        return Roles("measure", subject=key, each=key, by=each.by)
+    near = t.find(
+        rf"\b(?:within|less than|closer than|at most|up to|no more than) (?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>{UNIT_PATTERN})"
+        r"(?![\w²^])(?: distance)?(?: (?:of|from|to|around|about)\b)?"
+    )
+    distance = None
+    relation = "inside"
+    if near:
+        unit = unit_of(near["u"]) or "m"
+        if dimension(unit) != "length":
+            return Roles(refusal=f"{near['u']} is no unit of a distance.")
+        distance, relation = convert(float(near["d"].replace(",", "")), unit, "m"), "within"
+        t.mark(*near.span())
+    elif not vector.count_of(POLYGONS):
+        return Roles(
+            refusal=f"{vector.name} holds {vector.noun}, which have no inside. Ask for what lies within a distance of each."
+        )
+    if t.has(r"\b(?:not|outside|without|no)\b"):
+        return Roles(refusal="What lies outside of each of several is nearly everything; ask for what lies inside.")
+    if t.has(r"\b(?:that|which|who)\b"):
+        return Roles(refusal="Each of those that lie somewhere is not listed; ask for each of all, or for those alone.")
+    is_cover = t.take(r"\b(?:covered|occupied|taken up|filled|overlain|under)(?: by)?\b") is not None
+    if each.how == "bare" and not is_cover and relation == "inside" and each.each and not t.has(r"\b(?:how many|number of)\b"):
+        return Roles(refusal="Figures of each of them, or of the other things in each? Write “in each …” for the second.")
+    t.take_all(r"\b(?:lie|lies|lying|located|situated|stand|stands|fall|falls|run|runs)\b")
+    _take_signs(t)
+    return Roles("measure", subject=named[0], reference=key, relation=relation, distance_m=distance, each=key, by=each.by,
+                 is_cover=is_cover)  # fmt: skip
+
+
+def _picked(t: Text, found: Found, question: Question, key: str) -> Roles:
+    """'Which district has the most sites?': the one of a file's polygons with the extreme of a figure of things."""
+    text = t.rest
+    most, least = len(re.findall(_PICK_MOST, text)), len(re.findall(_PICK_LEAST, text))
+    if most + least != 1:
+        return Roles(refusal="Which has the most, or the least, of what? One word should say it.")
+    word = t.take(_PICK_MOST if most else _PICK_LEAST)
+    assert word is not None
+    roles = _listed(t, found, question, Roles(each=key, how="verb"))
+    if roles.refusal:
+        return roles
+    if roles.is_cover:
+        return replace(roles, pick="max" if most else "min")
+    own = not roles.reference
+    said, metric = word[0].split()[-1], ""
+    # the word itself may say what is compared: the longest road, the largest district, the densest
+    if own and said in ("largest", "biggest", "smallest") and not t.has(r"\b(?:areas?|lengths?)\b"):
+        metric = "area"
+    elif own and said in ("longest", "shortest") and not t.has(r"\blengths?\b"):
+        metric = "length"
+    elif not own and said == "densest":
+        metric = "density"
+    elif not own and said == "fewest":
+        metric = "count"
+    elif not own and not t.has(r"\b(?:areas?|lengths?|share|proportion|percentage|fraction|density|number|count)\b"):
+        if not _is_counted(roles.subject, question):
+            return Roles(
+                refusal="The most by their number, or by their length or area? Write “the largest number of …”, “the largest "
+                "length of …” or “the largest area of …”."
+            )
+        metric = "count"
+    return replace(roles, pick="max" if most else "min", metric=metric)
+
+
+def _is_counted(key: str, question: Question) -> bool:
+    """Whether "most of them" can only mean their number: objects that are found, and points."""
+    if not key.startswith("vector:"):
+        return True
+    vector = next((v for v in question.vectors if v.vector_id == key.split(":")[1]), None)
+    return vector is not None and vector.count_of(POINTS) == vector.n
+
+
+def _cover(t: Text, found: Found, targets: Mapping[int, str]) -> Roles | None:
+    """'What share of the district is covered by the buildings?': areas of one file on those of another."""
+    gap = r"[^\ue000-\ue3ff]*?"
+    m = t.find(rf"(?P<ground>{SIGN}){gap}\b(?:covered|occupied|taken up|filled|overlain) by {gap}(?P<thing>{SIGN})") or t.find(
+        rf"(?P<ground>{SIGN}){gap}\b(?:do|does|did) {gap}(?P<thing>{SIGN}){gap}\b(?:cover|occupy|take up)\b"
+    )
+    if m is None:
+        return None
+    ground, thing = found.keys[m["ground"]], found.keys[m["thing"]]
+    if targets or len(found.keys) != 2:
+        return Roles(refusal="What covers what? Name two things.")
+    if not (ground.startswith("vector:") and thing.startswith("vector:")):
+        return Roles(refusal="A place covers nothing; name a vector file.")
+    t.take_all(r"\b(?:covered|occupied|taken up|filled|overlain|cover|occupy|take up|by|do|does|did)\b")
+    _take_signs(t)
+    return Roles("measure", subject=thing, reference=ground, relation="inside", is_cover=True)
+
+
 def _take_signs(t: Text) -> None:
     t.take_all(SIGN)
 
@@ -212,6 +397,16 @@ def measured_fields(
     out: dict[str, Any] = {"target": roles.subject, "reference": roles.reference, "others": roles.others, "unit": unit}
     if roles.relation:
         out |= {"relation": roles.relation, "relation_m": roles.distance_m, "nearest_k": roles.nearest_k}
+    read = _metric(t, roles, unit, limit, noun, is_one=is_one)
+    if isinstance(read, str):
+        return read
+    return _cut_or_listed(t, out | read, roles, noun, is_one=is_one)
+
+
+def _metric(
+    t: Text, roles: Roles, unit: str, limit: tuple[float, str, bool] | None, noun: str, *, is_one: bool
+) -> dict[str, Any] | str:
+    """What is measured of the things."""
     density = t.take(rf"\b(?:per|for each|in each) (?P<u>{UNIT_PATTERN})(?![\w²^])")
     is_distance = t.take(rf"{_DISTANCE}|\bhow many (?:km|metres|meters|m|kilometres|kilometers)\b") is not None
     if is_distance or roles.kind == "distance":
@@ -223,40 +418,107 @@ def measured_fields(
         t.take_all(r"\b(?:away|apart|shortest|straight|line|closest|nearest|minimum|smallest|least|each|every)\b")
         if not roles.reference:
             t.take_all(r"\b(?:between|neighbours?|neighbors?|one another|each other|other)\b")
-        return out | {"what": "distance", "distance_statistic": which}
-    if t.take(r"\bdensit(?:y|ies)\b") or density:
+        return {"what": "distance", "distance_statistic": which}
+    if t.take(r"\bdensit(?:y|ies)\b") or density or roles.metric == "density":
         per = (unit_of(density["u"]) if density else None) or "km2"
         if per not in _DENSITY:
             return f"A density is given per km², ha or m², not per {per}."
         t.take_all(r"\bhow many\b|\bnumber of\b|\bmany\b")
-        return out | {"what": "density", "unit": _DENSITY[per]}
+        return {"what": "density", "unit": _DENSITY[per]}
     if dimension(unit) == "length" and t.said(r"\bareas?\b") and not t.said(r"\blengths?\b|\blong\b"):
         return f"An area is not given in {unit}."
-    if t.take(r"\b(?:total |combined |overall )?lengths?\b|\bhow long\b") or (dimension(unit) == "length" and not roles.relation):
-        t.take_all(r"\bhow many\b")
-        return out | {"what": "length"}
-    if t.take(r"\b(?:what |which )?(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b|%") or unit == "%":
+    if t.take(_SHARE) or unit == "%":
         if not roles.relation and not roles.reference:
             return "A share of what? Name the relation, like “within 100 m of the water”."
-        return out | {"what": "share"}
+        return {"what": "share"}
+    if t.take(r"\b(?:total |combined |overall )?lengths?\b|\bhow long\b") or roles.metric == "length" or (
+        dimension(unit) == "length" and (not roles.relation or noun == "lines")
+    ):  # fmt: skip
+        t.take_all(r"\bhow many\b")
+        return {"what": "length"}
+    if noun == "lines" and roles.relation in CUTS and dimension(unit) != "area" and t.take(r"\bhow much\b"):
+        return {"what": "length"}
     if t.take(r"\bratio\b"):
         if roles.relation or not roles.reference:
             return "A ratio of what to what? Name two things."
         t.take_all(r"\b(?:between|areas?|numbers?|of|to)\b")
         of = "area" if dimension(unit) == "area" or t.said(r"\bareas?\b") else "count"
-        return out | {"what": "ratio", "of": of, "unit": ""}
+        return {"what": "ratio", "of": of, "unit": ""}
     if re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text):
         is_any = bool(t.take_all(r"\b(?:any|at all|some|single|one)\b")) or t.said(r"\bthere\b") or limit is not None
         if not is_any and not is_one and roles.relation:
             return "Any of them, or all? Ask how many do, or whether any does."
+        read: dict[str, Any] = {"what": "exists", "of": "area" if dimension(unit) == "area" else "count"}
         if limit:
-            out |= {"limit": limit[0], "limit_op": (">" if limit[1] == "above" else "<") + ("=" if limit[2] else "")}
-        return out | {"what": "exists", "of": "area" if dimension(unit) == "area" else "count"}
+            read |= {"limit": limit[0], "limit_op": (">" if limit[1] == "above" else "<") + ("=" if limit[2] else "")}
+        return read
     is_area = t.take_all(r"\b(?:total |combined |overall )?areas?\b|\bhow (?:much|large|big|extensive)\b|\bsurface\b")
-    if is_area or dimension(unit) == "area":
+    if is_area or dimension(unit) == "area" or roles.metric == "area":
         t.take_all(r"\bhow many\b")
-        return out | {"what": "area"}
-    if t.said(r"\bhow many\b|\bnumber of\b|\bcounts?\b|\bamount of\b"):
+        return {"what": "area"}
+    if t.said(r"\bhow many\b|\bnumbers? of\b|\bcounts?\b|\bamount of\b") or roles.metric == "count":
         t.take_all(rf"\bcounts?\b|\bobjects?\b|\bfeatures?\b|\brecords?\b|\bshapes?\b|\b{re.escape(noun or 'objects')}\b")
-        return out | {"what": "count"}
+        return {"what": "count"}
     return "What is asked of them: how many, which area, which length, how far, which share?"
+
+
+def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_one: bool) -> dict[str, Any] | str:
+    """Whether the things are cut where the relation ends or chosen whole, and whether each of several has its own figure. A text
+    says why the words do not tell."""
+    what, relation = out["what"], roles.relation
+    is_area = what == "area" or (what == "exists" and out["of"] == "area")
+    if roles.each:
+        if what not in ("count", "area", "length", "share", "density", "distance"):
+            return "For each of several I list numbers, areas, lengths, shares, densities or distances; ask for one of these."
+        if what == "distance" and out["distance_statistic"] == "mean":
+            return "For each of several the distance is the shortest one."
+        if what == "share":
+            if not roles.is_cover:
+                return "The share of what, in each of several? Ask “what share of each … is covered by …”, or for the numbers."
+            out |= {"of": "area"}
+        out |= {"each": "reference" if roles.reference and what != "distance" else "target", "by": roles.by}
+        if what in ("area", "length", "share") and out["each"] == "reference":
+            out["clip"] = True
+        if roles.pick:
+            out |= {"what": "zone", "of": what, "pick": roles.pick}
+        return out
+    if roles.is_cover:
+        if what not in ("share", "area"):
+            return "What covers what is a share or an area."
+        return out | {"clip": True, "of": "area"} | ({"denominator": "reference"} if what == "share" else {})
+    if what == "share":
+        of = "length" if t.take_all(r"\blengths?\b") else "area" if t.take_all(r"\bareas?\b|\bsurface\b") else ""
+        t.take_all(r"\bby (?=\0*$)")
+        by_number = bool(t.take_all(r"\bby (?:number|count)\b|\bnumber of\b")) if not of else False
+        if not of and not by_number and relation in CUTS and noun in ("lines", "polygons"):
+            if is_one:
+                of = "length" if noun == "lines" else "area"
+            elif noun == "lines" or relation in ("inside", "outside"):
+                kind = "length" if noun == "lines" else "area"
+                return f"The share by number or by {kind}? Write “what share of the {kind} of …”, or “… of the number of …”."
+        if of and relation not in CUTS:
+            return f"A share of the {of} is that which lies inside, outside, within or beyond something."
+        return out | ({"of": of, "clip": True} if of else {})
+    if what == "length" or is_area:
+        if relation in ("inside", "outside") or (relation in CUTS and roles.how == "verb"):
+            return out | {"clip": True}
+        if relation in CUTS and roles.how == "bare":
+            kind = "length" if what == "length" else "area"
+            return (
+                f"The whole {kind} of those that come so near, or only the part that lies there? Write “the {kind} of the … that "
+                f"come within”, or “what {kind} of the … lies within”."
+            )
+        return out
+    if noun == "lines" and relation in ("inside", "outside"):
+        if what == "exists" and relation == "inside":
+            return out | {"relation": "overlaps"}
+        return (
+            "A line may lie partly inside: those that cross it, those that lie in it wholly, or their length in it? Write “how "
+            "many … overlap”, “how many … lie completely inside”, or “what length of … lies inside”."
+        )
+    return out
+
+
+# Relations that tell which part of a thing is meant.
+CUTS = frozenset({"inside", "outside", "within", "beyond"})
+_SHARE = r"\b(?:what |which )?(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b|%"

@@ -65,6 +65,15 @@ _CLEAR = (
 )
 
 
+# A region that the words point at: without one it is asked for, and the whole image is not taken in its place.
+_SHAPE = r"(?:region|area|zone|polygon|shape|boundary|boundaries|borders?|outline|rectangle|box)"
+_IN_REGION = (
+    rf"\b(?:not )?(?:inside|within|outside)(?: of)? (?:the |this |that |my |our )?{_SHAPE}\b"
+    r"(?! (?:of|with|where|that|covered)\b)|"
+    r"\b(?:in|for|of|over|across|throughout) (?:the|this|that|my|our) region\b(?! of\b)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What the words gave: a form, or why there is none; ``guess`` fills the form that the person is
@@ -205,11 +214,18 @@ def read_question(question: Question) -> Reading:
     is_range = len(thresholds) == 2 and quantity and {h.side for h in thresholds} == {"above", "below"}
     if len(thresholds) > 1 and (not is_range or any(h.change for h in thresholds)):
         return Reading(None, "Two limits are named; ask with one at a time.", guess=guess)
-    region = t.take(
+    region = t.take(_IN_REGION) or t.take(
         r"\b(?:in|within|inside|of|for|over)?\s*(?:the |this |my |a )?(?:selected|drawn|marked|given|highlighted|outlined) "
         r"(?:region|area|polygon|rectangle|box|part)\b|\b(?:in|within|inside|of|for) (?:the |this |my )?(?:polygon|"
         r"rectangle|bounding box|aoi|area of interest|region of interest|roi)\b"
     )
+    if region and re.match(r"\W*(?:outside|not)\b", region[0]) and question.region is not None:
+        return Reading(
+            None,
+            "What is drawn is what is looked at, not left out. Draw the region that is meant, or ask for what lies outside of "
+            "the polygons of a vector file.",
+            guess=guess,
+        )
     if region and question.region is None:
         return Reading(
             None,
@@ -252,7 +268,9 @@ def read_question(question: Question) -> Reading:
         t.take_all(r"\ball\b")
     t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
     if roles.zones:
-        fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m}
+        fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m, "is_outside": roles.is_outside}
+        if roles.each:
+            fields |= {"each": "zones", "by": roles.by}
         loose = r"(?:the )?(?:ones?|both|either)" if roles.kind == "compare" else r"(?:the ones?|taken together|together)"
         t.take_all(rf"\b{loose}\b")
     left = t.left_over()

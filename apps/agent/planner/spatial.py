@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
@@ -42,12 +43,14 @@ _LENGTH = r"kilomet(?:re|er)s?|kms?|met(?:re|er)s?|m|miles?|mi|f(?:ee|oo)t|ft"
 
 @dataclass(slots=True)
 class Found:
-    """What was put in place of names: sign → key (see ``things``), and why nothing can be done where something is wrong."""
+    """What was put in place of names: sign → key (see ``things``), and why nothing can be done where something is wrong; ``by``:
+    the attribute whose values the rows of a table are."""
 
     text: str
     keys: dict[str, str] = field(default_factory=dict)
     reason: str = ""
     needs: dict[str, object] = field(default_factory=dict)
+    by: str = ""
 
     def sign(self, key: str) -> str:
         held = next((s for s, k in self.keys.items() if k == key), None)
@@ -64,6 +67,7 @@ class Relation:
     end: int
     distance_m: float | None = None
     nearest_k: int = 1
+    how: Literal["clause", "verb", "bare"] = "bare"
 
 
 def put_signs(text: str, question: Question) -> Found:
@@ -73,9 +77,13 @@ def put_signs(text: str, question: Question) -> Found:
     _files(out, question.vectors, question)
     _features(out, question.vectors, question.text)
     if not out.reason:
-        _held(out, question.vectors)
+        _held(out, question.vectors, question)
+    if not out.reason and question.vectors:
+        _attribute(out, question.vectors)
     if not out.reason and not out.keys and question.vectors:
         _only_file(out, question.vectors)
+    if not out.reason and question.vectors:
+        _each_of_the_file(out, question.vectors)
     if out.keys:
         out.text = re.sub(" +", " ", out.text)
     return out
@@ -201,24 +209,48 @@ def _objects_of(out: Found, vector: VectorInfo, key: str, question: Question) ->
     )
 
 
-def _held(out: Found, vectors: Iterable[VectorInfo]) -> None:
-    """What a file holds, in the words of its name: "the roads" where roads.kml is at hand."""
+def _held(out: Found, vectors: Iterable[VectorInfo], question: Question) -> None:
+    """What a file holds, in the words of its name: "the roads" where roads.kml is at hand. A word that also names objects in an
+    image is the file's where there is no image; where there is one, it is asked which is meant."""
     words = lexicon()
+    objects = {w for o in words.objects.values() for w in o.words}
     taken = {
         *_ASKING,
         *(w for e in words.targets.values() for w in (*e.words, *e.narrower)),
-        *(w for o in words.objects.values() for w in o.words),
+        *(objects if question.scenes else ()),
         *(w for i in words.indices.values() for w in i.words),
         *words.fillers,
     }
     by_noun: dict[str, list[VectorInfo]] = {}
+    unsure: list[tuple[VectorInfo, str]] = []
     for v in vectors:
         pattern = _noun_of(v)
+        if question.scenes and pattern and any(re.fullmatch(pattern, w) for w in objects):
+            unsure.append((v, rf"(?<![\w\-.])(?:{pattern})(?![\w\-]|\.\w)"))
+            continue
         if pattern and not any(re.fullmatch(pattern, w) for w in taken):
             by_noun.setdefault(pattern, []).append(v)
     for pattern, held in by_noun.items():
-        if len(held) == 1:
+        if len(held) == 1 and not any(re.fullmatch(pattern, w) for w in words.fillers):
             _replace(out, rf"(?<![\w\-.])(?:the )?(?:{pattern})(?![\w\-]|\.\w)", f"vector:{held[0].vector_id}")
+    for v, pattern in unsure:
+        _ask_which(out, v, pattern)
+
+
+def _ask_which(out: Found, vector: VectorInfo, pattern: str) -> None:
+    """"The buildings" where there are an image and buildings.gpkg: those of the file, or those found in the image?"""
+    is_named = f"vector:{vector.vector_id}" in out.keys.values()
+    in_image = r"\b(?:detected|visible|seen|shown|found in|(?:in|on) (?:the|this) (?:image|picture|photo|scene))\b"
+    is_told = re.search(in_image, out.text)
+    said = re.search(pattern, out.text)
+    if is_named or is_told or out.reason or not out.keys or said is None:
+        return
+    noun = said[0]
+    out.reason = (
+        f"Do you mean the {vector.noun} of {vector.name}, or {noun} that are found in the image? Write “the {vector.noun} in "
+        f"{vector.name}”, or “{noun} found in the image”."
+    )
+    out.needs = {"vectors": [vector.vector_id]}
 
 
 def _features(out: Found, vectors: Iterable[VectorInfo], original: str) -> None:
@@ -282,12 +314,80 @@ def _only_file(out: Found, vectors: Iterable[VectorInfo]) -> None:
         out.needs = {"vectors": [v.vector_id for v in held]}
 
 
+# What is said of one feature after the other; nouns that also say something else ("per unit", "by place") are left out.
+_EACH_NOUN = "|".join(
+    w for w in _GENERIC.split("|")
+    if w not in ("unit", "cell", "object", "record", "point", "line", "place", "location", "geometry", "geometries")
+)  # fmt: skip
+# "by" lists only where no passive verb stands before it: "covered by", "occupied by", "taken up by" say something else.
+EACH_WORDS = r"(?:each|every)(?: (?:one|single|individual))?(?: of)?|per|(?<!ed )(?<!up )(?<!in )(?<!en )by"
+
+
+def _attribute(out: Found, vectors: Iterable[VectorInfo]) -> None:
+    """'per continent', 'by crop': the attribute of a vector file whose values are the rows."""
+    named = {key.split(":")[1] for key in out.keys.values() if key.startswith("vector:")}
+    owners: dict[str, list[tuple[VectorInfo, str]]] = {}
+    for v in vectors:
+        for name in v.fields:
+            if len(name) >= 3 and name.lower() not in _ASKING and not re.fullmatch(UNIT_PATTERN, name.lower()):
+                owners.setdefault(name.lower(), []).append((v, name))
+    for called, held in sorted(owners.items(), key=lambda o: -len(o[0])):
+        many = rf"{re.escape(called)}|{re.escape(called.replace('_', ' '))}"
+        pattern = rf"\b(?:{EACH_WORDS}) (?:the )?(?:attribute |field |column |value of )?(?:{many})(?![\w\-]|\.\w)"
+        if not re.search(pattern, out.text):
+            continue
+        chosen = [h for h in held if h[0].vector_id in named] or held
+        if len(chosen) > 1:
+            files = ", ".join(v.name for v, _ in chosen)
+            out.reason = f"“{called}” is an attribute of several files ({files}); name the file."
+            out.needs = {"vectors": [v.vector_id for v, _ in chosen]}
+            return
+        out.by = chosen[0][1]
+        out.text = re.sub(pattern, f" each {out.sign(f'vector:{chosen[0][0].vector_id}')} ", out.text, count=1)
+        return
+
+
+def _each_of_the_file(out: Found, vectors: Iterable[VectorInfo]) -> None:
+    """'in each district' where no file is called so: the one file of polygons that there is."""
+    pattern = rf"\b(?P<how>{EACH_WORDS}) (?:the )?(?P<noun>(?:{_EACH_NOUN})(?:e?s)?)\b(?![\w\-])(?! (?:band|index))"
+    m = re.search(pattern, out.text)
+    if m is None:
+        return
+    held = [v for v in vectors if v.noun == "polygons" and v.n > 1]
+    if len(held) == 1:
+        out.text = re.sub(pattern, lambda m: f"{m['how']} {out.sign(f'vector:{held[0].vector_id}')} ", out.text, count=1)
+    elif len(held) > 1:
+        out.reason = f"Each {_singular(m['noun'])} of which file? There are {', '.join(v.name for v in held)}; name one."
+        out.needs = {"vectors": [v.vector_id for v in held]}
+
+
 # --- relations ------------------------------------------------------------------------------------------------------------
 _VERB = (
     r"(?:\b(?:that|which|who) )?"
-    r"(?:\b(?:are|is|were|was|lie|lies|lying|located|situated|found|stand|stands|run|runs|fall|falls) )*"
+    r"(?:\b(?:are|is|were|was|lie|lies|lying|located|situated|found|stand|stands|run|runs|running|fall|falls|come|comes) )*"
 )
+_NOT = (
+    r"(?:\b(?:that|which|who) )?(?:\b(?:are|is|were|was|lie|lies|lying|located|situated) )*"
+    r"(?:\b(?:do|does|did|is|are|was|were) )?(?:\bnot|(?:don't|doesn't|didn't|isn't|aren't|wasn't|weren't)) "
+    r"(?:\b(?:lie|lying|located|situated|found|stand|run|fall|come) )*"
+)
+_FAR = r"(?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>LENGTH) (?:distance )?(?:away )?(?:of|from|to|around|about|off)\b"
 _PATTERNS: tuple[tuple[str, str], ...] = (
+    (
+        "beyond",
+        (
+            rf"(?:{_NOT}(?:within|less than|closer than|nearer than|up to)|{_VERB}(?:(?:at )?(?:farther(?: away)? than|"
+            rf"further(?: away)? than|more than|at least|no closer than|no nearer than|no less than|not less than|beyond)))"
+            rf" (?:a distance of )?{_FAR.replace('LENGTH', _LENGTH)}"
+        ),
+    ),
+    ("apart", rf"{_NOT}touch(?:es|ed|ing)?\b"),
+    ("not_overlapping", rf"{_NOT}(?:overlap(?:ped|ping)?|intersect(?:ed|ing)?|cross(?:ed|ing)?)(?: with| by)?\b"),
+    ("outside", rf"(?:{_NOT}(?:inside|within|in|on)|{_VERB}outside)(?: of)?\b(?! \d)"),
+    (
+        "wholly_inside",
+        rf"{_VERB}(?:completely|fully|entirely|wholly) (?:{_VERB})(?:inside|within|contained (?:in|by)|in|on)(?: of)?\b(?! \d)",
+    ),
     (
         "within",
         (
@@ -305,7 +405,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("between", rf"{_VERB}between\b"),
     (
         "inside",
-        rf"{_VERB}(?:completely |fully |entirely |wholly )?(?:inside|within|contained (?:in|by)|in|on)(?: of)?\b",
+        rf"{_VERB}\b(?:inside|within|contained (?:in|by)|in|on)(?: of)?\b",
     ),
 )
 _SMALL = re.compile(r"\b(?:the|any|all|of|nearest|closest|this|that|these|those|some)\b")
@@ -325,13 +425,20 @@ def relation_in(text: str, things: Mapping[int, str], *, kinds: Iterable[str] = 
             if not after or not before or re.search(r"[a-z]{3,}", _SMALL.sub("", text[m.end() : after[0]])):
                 continue
             distance = None
-            if kind == "within":
+            if kind in ("within", "beyond"):
                 unit = unit_of(m["u"]) or "m"
                 if dimension(unit) != "length":
                     continue
                 distance = convert(float(m["d"].replace(",", "")), unit, "m")
-            return Relation(kind, m.start(), m.end(), distance)
+            return Relation(kind, m.start(), m.end(), distance, how=_how(m[0]))
     return None
+
+
+def _how(words: str) -> Literal["clause", "verb", "bare"]:
+    """How a relation is said: 'that lie within', 'lies within', 'within'."""
+    if re.match(r"\W*(?:that|which|who)\b", words):
+        return "clause"
+    return "verb" if re.search(r"\b(?:are|is|were|was|lie|lies|stand|stands|run|runs|fall|falls)\b", words) else "bare"
 
 
 def nearest_in(text: str) -> tuple[int, int, int] | None:
