@@ -47,6 +47,8 @@ def headline(observation: Observation) -> tuple[str, str]:
         noun = {"mask": "px", "classes": "px", "raster": "px"}.get(layers[0].kind, "")
         label = quantity_text(layers[0].label) or what
         return (f"{n:,} {noun}".strip() if n is not None else layers[0].kind), label
+    if result.kind == "table" and result.value is None and result.items:
+        return f"{len(result.items):,} rows", what or "table"
     if result.kind == "ratio" and isinstance(result.value, float | int) and result.unit == "1":
         return f"{100 * float(result.value):.2f} %", what or "share"
     return value_text(result.value, result.unit), what or result.kind

@@ -32,6 +32,7 @@ from apps.runs.landmarks import check_landmarks, landmark_text, landmarks_from_f
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
 from apps.runs.report import report_bytes
+from apps.runs.tables import rows_table, run_table
 
 STATUS_WORDS = {
     "queued": "Waiting for a worker",
@@ -112,6 +113,7 @@ def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
         "may_ask": can(person(request), run.project, "ask"),
         "reasons": VERDICT_REASONS,
         "chart": run_chart(state),
+        "table": run_table(state),
         **_dates(state),
         "live_url": f"/ws/runs/{run.pk}/",
         "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
@@ -384,6 +386,7 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "o": held.observation,
         "decision": held.decision,
         "verdict": held.verdict,
+        "table": rows_table(held.observation),
         "checks": held.checks,
         "policy_gate": _gate(held),
         "contributions": _spoken(held),

@@ -1,0 +1,66 @@
+"""A table of one figure for each of several polygons, as rows of a page: names are data, figures carry their unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.agent.answers import row_text, row_unit
+from apps.agent.units import number_text
+from apps.core.evidence.fold import RunState
+from apps.core.evidence.observation import Observation
+from apps.runs.headline import quantity_text
+
+# What else an item tells, in the order of the columns: key → (heading, whether it is a count, unit).
+_MORE: tuple[tuple[str, str, bool, str], ...] = (
+    ("n_valid", "Valid px", True, "1"), ("n_kept", "Parts", True, "1"), ("n_features", "Polygons", True, "1"),
+    ("std", "Std", False, "1"), ("on_raster", "On image", False, "%"),
+)  # fmt: skip
+
+
+def rows_table(observation: Observation) -> dict[str, Any] | None:
+    """Title, columns and rows of an observation whose items carry ``zone`` and ``value``; None where there are none, or one."""
+    items = [i for i in observation.result.items if isinstance(i.get("zone"), str) and "value" in i]
+    if len(items) < 2:
+        return None
+    figures = [v for i in items if isinstance(v := i["value"], int | float)]
+    most, least = max(figures, default=None), min(figures, default=None)
+    columns = [c for c in _MORE if any(isinstance(i.get(c[0]), int | float) for i in items)]
+    # a column that says the same of all says nothing
+    columns = [c for c in columns if c[0] != "n_features" or any(i.get("n_features") != 1 for i in items)]
+    columns = [c for c in columns if c[0] != "on_raster" or any(i.get("on_raster") != 1 for i in items)]
+    has_bounds = any("low" in i and "high" in i for i in items)
+    rows = []
+    for item in items:
+        value = item["value"]
+        is_known = isinstance(value, int | float) and not isinstance(value, bool)
+        cells = []
+        if has_bounds:
+            low, high = item.get("low"), item.get("high")
+            known = isinstance(low, int | float) and isinstance(high, int | float)
+            cells.append(f"{row_text(observation, low)} to {row_text(observation, high)}" if known else "")  # type: ignore[arg-type]
+        for key, _, is_count, unit in columns:
+            held = item.get(key)
+            scale = 100 if unit == "%" else 1
+            cells.append(number_text(held * scale, unit, is_count=is_count) if isinstance(held, int | float) else "")
+        rows.append({
+            "zone": item["zone"], "value": row_text(observation, value) if is_known else "no figure",  # type: ignore[arg-type]
+            "mark": "most" if is_known and value == most and most != least else "least" if is_known and value == least != most
+            else "", "cells": cells,
+        })  # fmt: skip
+    spec = observation.arguments.get("spec")
+    metric = str(spec.get("metric")) if isinstance(spec, dict) else "figure"
+    return {
+        "title": f"{quantity_text(observation.result.quantity) or 'Figure'}, by polygon", "step": observation.step,
+        "unit": row_unit(observation), "heading": metric.capitalize() if observation.tool == "measure" else "Value",
+        "columns": (["Interval"] if has_bounds else []) + [c[1] for c in columns], "rows": rows, "n": len(rows),
+    }  # fmt: skip
+
+
+def run_table(state: RunState) -> dict[str, Any] | None:
+    """The newest table under the run's answer; None where it rests on none."""
+    based_on = set(state.answer.based_on) if state.answer is not None else set()
+    for held in reversed(list(state.observations.values())):
+        table = rows_table(held.observation) if held.id in based_on else None
+        if table:
+            return table
+    return None
