@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from apps.core.chart import ChartFrame, polyline
+
 CONFIGURATION_NAMES = {
     "none": "No verification",
     "verification": "Verification",
@@ -29,7 +31,8 @@ FAULT_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("judgement_ms_p50", "One judgement, median", "ms", ""),
     ("runs", "Runs", "number", ""),
 )
-SIDE, EDGE = 200, 34
+# a square of 200
+FRAME = ChartFrame(width=248, height=248, left=34, right=14, top=8, bottom=40)
 
 
 def _text(value: Any, how: str) -> str:
@@ -160,10 +163,10 @@ def reliability_diagram(bins: list[dict[str, Any]]) -> dict[str, Any] | None:
     most = max(b["n"] for b in bins) or 1
 
     def x_of(p: float) -> float:
-        return round(EDGE + p * SIDE, 1)
+        return FRAME.x(p)
 
     def y_of(p: float) -> float:
-        return round(8 + (1 - p) * SIDE, 1)
+        return FRAME.y(1 - p)
 
     points = []
     for b in bins:
@@ -186,15 +189,11 @@ def reliability_diagram(bins: list[dict[str, Any]]) -> dict[str, Any] | None:
             }
         )
     return {
-        "width": SIDE + EDGE + 14,
-        "height": SIDE + EDGE + 14,
-        "left": EDGE,
-        "right": EDGE + SIDE,
-        "top": 8,
-        "bottom": 8 + SIDE,
+        **FRAME.sides,
+        "top": FRAME.top,
         "ticks": [{"x": x_of(t), "y": y_of(t), "text": f"{t:g}"} for t in (0.0, 0.25, 0.5, 0.75, 1.0)],
         "points": points,
-        "path": " ".join(f"{p['x']},{p['y']}" for p in points),
+        "path": polyline((p["x"], p["y"]) for p in points),
         "has_intervals": any(p["low"] is not None for p in points),
     }
 

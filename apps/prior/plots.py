@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from apps.core.chart import ChartFrame, polyline
 from apps.prior.domain import TrackPoint
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 132, 34, 8, 8, 20
+FRAME = ChartFrame(width=420, height=132, left=34, right=8, top=8, bottom=20)
 
 
 def track_plot(points: Sequence[TrackPoint]) -> dict[str, Any] | None:
@@ -17,10 +18,10 @@ def track_plot(points: Sequence[TrackPoint]) -> dict[str, Any] | None:
     first, last = points[0].place, points[-1].place
 
     def x_of(place: int) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * ((place - first) / (last - first) if last > first else 0.5), 1)
+        return FRAME.x((place - first) / (last - first) if last > first else 0.5)
 
     def y_of(share: float) -> float:
-        return round(TOP + (HEIGHT - TOP - BOTTOM) * (1 - share), 1)
+        return FRAME.y(1 - share)
 
     rows = [
         {
@@ -36,17 +37,13 @@ def track_plot(points: Sequence[TrackPoint]) -> dict[str, Any] | None:
         }
         for p in points
     ]
-    upper = [f"{x_of(p.place)},{y_of(p.high)}" for p in points]
-    lower = [f"{x_of(p.place)},{y_of(p.low)}" for p in reversed(points)]
+    upper = [(x_of(p.place), y_of(p.high)) for p in points]
+    lower = [(x_of(p.place), y_of(p.low)) for p in reversed(points)]
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "left": LEFT,
-        "right": WIDTH - RIGHT,
-        "bottom": HEIGHT - BOTTOM,
-        "band": " ".join(upper + lower),
-        "path": " ".join(f"{r['x']},{r['y']}" for r in rows),
-        "expected": " ".join(f"{x_of(p.place)},{y_of(p.expected)}" for p in points),
+        **FRAME.sides,
+        "band": polyline(upper + lower),
+        "path": polyline((x_of(p.place), y_of(p.share)) for p in points),
+        "expected": polyline((x_of(p.place), y_of(p.expected)) for p in points),
         "rows": rows,
         "outside": [r for r in rows if r["is_outside"]],
         "ticks": [{"y": y_of(t), "text": f"{t:g}"} for t in (0.0, 0.5, 1.0)],

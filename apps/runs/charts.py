@@ -6,11 +6,12 @@ from datetime import date
 from typing import Any
 
 from apps.agent.units import number_text
+from apps.core.chart import ChartFrame, polyline
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.runs.headline import quantity_text
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 96, 40, 8, 8, 20
+FRAME = ChartFrame(width=720, height=96, left=40, right=8, top=8, bottom=20)
 
 
 def series_chart(observation: Observation) -> dict[str, Any] | None:
@@ -32,10 +33,10 @@ def series_chart(observation: Observation) -> dict[str, Any] | None:
     low, high = low - pad, high + pad
 
     def x_of(day: date) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (day.toordinal() - first) / max(1, last - first), 1)
+        return FRAME.x(day.toordinal() - first, max(1, last - first))
 
     def y_of(value: float) -> float:
-        return round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
+        return FRAME.y(high - value, high - low)
 
     points = [
         {"x": x_of(d), "y": y_of(v), "date": d.isoformat(), "value": number_text(v, observation.result.unit), "n_valid": n}
@@ -43,13 +44,9 @@ def series_chart(observation: Observation) -> dict[str, Any] | None:
     ]
     middle = rows[len(rows) // 2][0]
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "left": LEFT,
-        "right": WIDTH - RIGHT,
-        "bottom": HEIGHT - BOTTOM,
+        **FRAME.sides,
         "points": points,
-        "path": " ".join(f"{p['x']},{p['y']}" for p in points),
+        "path": polyline((x_of(d), y_of(v)) for d, v, _ in rows),
         "y_ticks": [{"y": y_of(v), "text": number_text(round(v, 6))} for v in (low + pad, high - pad)],
         "x_ticks": [
             {"x": x_of(d), "text": f"{d:%-d %b %Y}", "anchor": a}
