@@ -65,6 +65,9 @@ class Record:
         )
 
 
+POOR, GOOD = Record(2, 20), Record(57, 60)
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """``configuration`` as in the bench; ``record`` stands for the prior; ``change`` spoils or writes the plan. Where the plan is
@@ -167,8 +170,6 @@ def prepare_files(folder: Path, found: Callable[[str], Path | None]) -> None:
 def scenarios() -> list[Scenario]:
     """In a fixed order."""
     by_name = {c.name: c for c in bench_cases()}
-    poor, middling, good = Record(2, 20), Record(8, 20), Record(57, 60)
-    boxes = ("objects_overlooked",)
     water, ndvi = by_name["fish-water-area"], by_name["fish-ndvi-mean"]
     cloudy = BenchCase(
         "cloudy", (CLOUDY,), "What is the mean NDVI?", truth.ndvi_where_clear, roles={1: "red", 2: "nir"}, is_shared=True
@@ -176,20 +177,31 @@ def scenarios() -> list[Scenario]:
     clouded = BenchCase("clouded", CLOUDED, "What is the mean NDVI on 2014-01-17?", lambda p: truth.sinop_mean(p[0]), within=0.05)
     pointed = BenchCase("pointed", (FISH,), water.question, _water_pointed_at, "ha", FISH_ROLES, tolerance=0.25)
     trees, vehicles = by_name["trees-count"], by_name["vehicles-count"]
+    same_but_good = "the same where the tool was right in 57 of 60"
+    index = Scenario(
+        "index, no pixels",
+        "an index without the source's pixels",
+        ndvi,
+        WITHOUT_PIXELS,
+        faults=("bands_swapped", "red_read_as_nir", "offset_added", "tile_dropped"),
+    )
+    mask = Scenario(
+        "water, no pixels",
+        "a mask without the source's pixels",
+        replace(water, tolerance=WATER),
+        WITHOUT_PIXELS,
+        faults=("bands_swapped", "leaked_mask", "shifted_mask", "tile_dropped"),
+    )
     return [
-        Scenario("trees, poor record", "a detector that was right in 2 of 20 labelled calls", trees, record=poor, faults=boxes),
-        Scenario("trees, good record", "a detector that was right in 57 of 60", trees, record=good, faults=boxes),
-        Scenario(
-            "vehicles, poor record", "a model that was right in 2 of 20 labelled calls", vehicles, record=poor, faults=boxes
-        ),
-        Scenario("vehicles, good record", "a model that was right in 57 of 60", vehicles, record=good, faults=boxes),
+        *_of_a_record("trees", "a detector", trees),
+        *_of_a_record("vehicles", "a model", vehicles),
         Scenario(
             "pointed at",
             "a mask that grew from points, and no threshold to recompute it by",
             pointed,
             change=_pointed,
             faults=("points_misplaced",),
-            record=middling,
+            record=Record(8, 20),
         ),
         Scenario(
             "clouds forgotten", "the plan leaves the quality band unused", cloudy, change=_clouds_forgotten, is_plan_wrong=True
@@ -209,46 +221,24 @@ def scenarios() -> list[Scenario]:
             change=_one_date,
             faults=("other_scene", "value_of_other_run"),
         ),
-        Scenario(
-            "index, no pixels",
-            "an index without the source's pixels",
-            ndvi,
-            WITHOUT_PIXELS,
-            record=poor,
-            faults=("bands_swapped", "red_read_as_nir", "offset_added", "tile_dropped"),
-        ),
-        Scenario(
-            "index, no pixels, no record",
-            "the same where nothing is known of the tool",
-            ndvi,
-            WITHOUT_PIXELS,
-            faults=("bands_swapped", "red_read_as_nir", "offset_added", "tile_dropped"),
-        ),
-        Scenario(
-            "index, no pixels, good record",
-            "the same where the tool was right in 57 of 60",
-            ndvi,
-            WITHOUT_PIXELS,
-            record=good,
-            faults=("bands_swapped", "red_read_as_nir", "offset_added", "tile_dropped"),
-        ),
-        Scenario(
-            "water, no pixels",
-            "a mask without the source's pixels",
-            replace(water, tolerance=WATER),
-            WITHOUT_PIXELS,
-            record=poor,
-            faults=("bands_swapped", "leaked_mask", "shifted_mask", "tile_dropped"),
-        ),
-        Scenario(
-            "water, no pixels, good record",
-            "the same where the tool was right in 57 of 60",
-            replace(water, tolerance=WATER),
-            WITHOUT_PIXELS,
-            record=good,
-            faults=("bands_swapped", "leaked_mask", "shifted_mask", "tile_dropped"),
-        ),
+        replace(index, record=POOR),
+        replace(index, name=f"{index.name}, no record", meaning="the same where nothing is known of the tool"),
+        replace(index, name=f"{index.name}, good record", meaning=same_but_good, record=GOOD),
+        replace(mask, record=POOR),
+        replace(mask, name=f"{mask.name}, good record", meaning=same_but_good, record=GOOD),
     ]
+
+
+def _of_a_record(name: str, what: str, case: BenchCase) -> tuple[Scenario, Scenario]:
+    """The same detector with a poor record and with a good one."""
+    poor = Scenario(
+        f"{name}, poor record",
+        f"{what} that was right in 2 of 20 labelled calls",
+        case,
+        record=POOR,
+        faults=("objects_overlooked",),
+    )
+    return poor, replace(poor, name=f"{name}, good record", meaning=f"{what} that was right in 57 of 60", record=GOOD)
 
 
 def run_scenarios(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from tests.unit.tools.rasters import Bench, from_file
-from tests.unit.verification.samples import NDVI, S, Sample, ask, box, graph, objects, written
+from tests.unit.verification.samples import NDVI, NDWI_ABOVE_0, SHIPPED, S, Sample, ask, box, graph, objects, water_by, written
 
-SHIPPED = Path(__file__).resolve().parents[3] / "apps" / "imagery" / "samples"
 LANDSAT = {"blue": 1, "green": 2, "red": 3, "nir": 4}
 
 
@@ -157,13 +155,7 @@ def shore() -> Sample:
         "Where is water?",
         "layer",
         "perceive",
-        {
-            "image_paths": ["s"],
-            "objective": "water",
-            "mode": "regions",
-            "target_groups": {"water": ["water"]},
-            "regions_method": {"kind": "index_threshold", "index": "ndwi", "threshold": 0.0, "side": "above"},
-        },
+        water_by(**NDWI_ABOVE_0),
     )
 
 
@@ -175,13 +167,7 @@ def refined() -> Sample:
         "Where is water?",
         "layer",
         "perceive",
-        {
-            "image_paths": ["s"],
-            "objective": "water",
-            "mode": "regions",
-            "target_groups": {"water": ["water"]},
-            "regions_method": {"kind": "refine", "band_px": 3, "seed": {"observation": first.observation.id}},
-        },
+        water_by(kind="refine", band_px=3, seed={"observation": first.observation.id}),
         (first.observation,),
     )
 

@@ -618,33 +618,7 @@ def test_bad_example_is_caught(name: str) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [
-        s.mean,
-        s.nir,
-        s.temperature,
-        s.area,
-        s.share,
-        s.region,
-        s.series,
-        s.lowest,
-        s.trend,
-        s.change,
-        s.water,
-        s.objects,
-        s.found,
-        s.counted,
-        s.apart,
-        s.watched,
-        s.quotient,
-        s.zoned,
-        s.near_the_road,
-        s.drawn_island,
-        lambda: s.measured("area"),
-        lambda: s.measured("ratio"),
-        lambda: s.measured("boolean"),
-        lambda: s.measured("count"),
-        s.caption,
-    ],
+    [*s.HONEST, s.objects, s.quotient, lambda: s.measured("count"), s.caption],
 )
 def test_no_check_fails_on_a_good_observation(make: Make) -> None:
     results, _ = run_checks(make().case())

@@ -70,33 +70,7 @@ def test_it_is_a_judge() -> None:
     assert isinstance(CalibratedJudge(), Judge)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        s.mean,
-        s.nir,
-        s.temperature,
-        s.area,
-        s.share,
-        s.region,
-        s.series,
-        s.lowest,
-        s.trend,
-        s.change,
-        s.water,
-        s.watched,
-        s.found,
-        s.counted,
-        s.apart,
-        s.zoned,
-        s.near_the_road,
-        s.drawn_island,
-        s.none_so_green,
-        lambda: s.measured("area"),
-        lambda: s.measured("ratio"),
-        lambda: s.measured("boolean"),
-    ],
-)
+@pytest.mark.parametrize("make", [*s.HONEST, s.none_so_green])
 def test_right_observations_of_the_real_tools_are_accepted(make: Callable[[], Sample]) -> None:
     checks, decision = judged(make())
     assert (decision.decision, decision.stage) == ("accept", "verifier"), decision.reasons
