@@ -18,6 +18,8 @@ from apps.core.errors import FaultError
 INLINE = frozenset(
     {"image/png", "image/jpeg", "image/webp", "application/json", "application/geo+json", "text/plain", "text/csv"}
 )
+# What a file without a name of its own ends in, so that a program knows it.
+SUFFIXES = {"image/tiff": ".tif", "image/png": ".png", "application/geo+json": ".geojson", "application/json": ".json"}
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
@@ -67,7 +69,7 @@ def artifact_download(request: HttpRequest, digest: str) -> HttpResponseBase:
     response = FileResponse(
         _Part(file, span[0], span[1] - span[0] + 1) if span else file,
         as_attachment=base_type not in INLINE,
-        filename=link.name or artifact.digest.removeprefix("sha256:")[:16],
+        filename=link.name or artifact.digest.removeprefix("sha256:")[:16] + SUFFIXES.get(base_type, ""),
         content_type=artifact.media_type,
         headers=headers,
     )

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.runs import api, consumers, views
+from apps.runs import api, consumers, report_views, views
 
 urlpatterns = [
     path("runs/", views.run_list, name="run_list"),
@@ -14,12 +14,13 @@ urlpatterns = [
     path("runs/<uuid:run_id>/cancel/", views.run_cancel, name="run_cancel"),
     path("runs/<uuid:run_id>/layers/<str:digest>.geojson", views.run_layer, name="run_layer"),
     path("runs/<uuid:run_id>/values/", views.run_values, name="run_values"),
-    path("runs/<uuid:run_id>/report/", views.run_report, name="run_report"),
+    path("runs/<uuid:run_id>/report/", report_views.run_report, name="run_report"),
     path("observations/<str:observation_id>/", views.observation_page, name="observation"),
     path("observations/<str:observation_id>/panel/", views.observation_panel, name="observation_panel"),
     path("observations/<str:observation_id>/thumbnail.png", views.observation_thumbnail, name="observation_thumbnail"),
     path("api/v1/runs/", api.RunList.as_view(), name="api_runs"),
     path("api/v1/runs/<uuid:run_id>/", api.RunDetail.as_view(), name="api_run"),
+    path("api/v1/runs/<uuid:run_id>/report/", report_views.RunReport.as_view(), name="api_run_report"),
     path("api/v1/runs/<uuid:run_id>/events/", api.RunEvents.as_view(), name="api_run_events"),
 ]
 websocket_urlpatterns = [path("ws/runs/<uuid:run_id>/", consumers.RunConsumer.as_asgi())]

@@ -31,7 +31,6 @@ from apps.runs.inspector import values_at
 from apps.runs.landmarks import check_landmarks, landmark_text, landmarks_from_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
-from apps.runs.report import report_bytes
 from apps.runs.tables import rows_table, run_table
 
 STATUS_WORDS = {
@@ -76,7 +75,8 @@ def _seq_shown(run: Run, state: RunState) -> int:
     return state.seq - 1 if run.pending_cause else state.seq
 
 
-def _context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
+def run_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
+    """What the templates of a run take, its report among them."""
     steps = [_step_view(state, held) for held in state.observations.values()]
     by_id = {s["held"].id: s["o"].step for s in steps}
     answer = state.answer
@@ -200,7 +200,7 @@ def run_page(request: HttpRequest, run_id: Any) -> HttpResponse:
 
         state = state.copy()  # the kept one is for all
         state.question, state.run_id = Question.model_validate(run.question), str(run.pk)
-    return render(request, "runs/workspace.html", _context(request, run, state) | {"config": map_config(state)})
+    return render(request, "runs/workspace.html", run_context(request, run, state) | {"config": map_config(state)})
 
 
 def _unchanged(request: HttpRequest, seq: int, run: Run) -> bool:
@@ -213,7 +213,7 @@ def run_rail(request: HttpRequest, run_id: Any) -> HttpResponse:
     run = selectors.access_run_by_id(person(request), run_id)
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
-    return render(request, "runs/rail.html", _context(request, run, selectors.run_state_shown(run)))
+    return render(request, "runs/rail.html", run_context(request, run, selectors.run_state_shown(run)))
 
 
 @login_required
@@ -223,7 +223,7 @@ def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
     state = selectors.run_state_shown(run)
-    return render(request, "runs/map.html", _context(request, run, state) | {"config": map_config(state)})
+    return render(request, "runs/map.html", run_context(request, run, state) | {"config": map_config(state)})
 
 
 @login_required
@@ -349,21 +349,6 @@ def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
         feature["properties"].setdefault("href", reverse("observation", args=[held.id]))
     response = JsonResponse(features)
     response["Cache-Control"] = "private, max-age=86400, immutable"
-    return response
-
-
-@login_required
-@require_GET
-def run_report(request: HttpRequest, run_id: Any) -> HttpResponse:
-    """The run as a file: ``?as=html|json|csv|geojson``."""
-    run = selectors.access_run_by_id(person(request), run_id)
-    kind = request.GET.get("as", "html")
-    state = selectors.run_state_shown(run)
-    if kind == "html":
-        return render(request, "runs/report.html", _context(request, run, state) | {"config": map_config(state)})
-    data, media_type = report_bytes(state, kind, layers(run.project_id))
-    response = HttpResponse(data, content_type=media_type)
-    response["Content-Disposition"] = f'attachment; filename="run-{str(run.pk)[:8]}.{kind}"'
     return response
 
 

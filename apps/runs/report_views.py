@@ -1,0 +1,165 @@
+"""The report of a run: as a page, and as files, over the web and over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_GET
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from apps.core.errors import NotFoundError
+from apps.core.evidence.decision import VERDICT_REASONS
+from apps.core.evidence.fold import RunState
+from apps.core.ports import LayerStore
+from apps.runs import selectors
+from apps.runs.assembly import layers
+from apps.runs.headline import evidence_for_reading, scene_detail, scene_title
+from apps.runs.mapview import map_config, vectors_used
+from apps.runs.models import Run
+from apps.runs.printed import Figure, pdf_bytes
+from apps.runs.report import ReportForm, report_bytes, report_form, report_forms
+from apps.runs.thumbnail import observation_picture
+from apps.runs.views import person, run_context
+
+FIGURE_PX = 1100
+MOST_OUTLINES = 5000
+_REASONS = dict(VERDICT_REASONS)
+_FORMATS = (("png", "PNG"), ("tiff", "GeoTIFF"), ("json", "GeoJSON"))
+MOST_RECORDS = 6
+PARTS = ("source", "intermediate", "validity")
+
+
+def report_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
+    """What the templates of the report take."""
+    observations = list(state.observations.values())
+    scenes = state.question.scenes if state.question else ()
+    evidence = []
+    for held in observations:
+        read = evidence_for_reading(held.observation.evidence, scenes)
+        parts = [{"name": part, "held": _unfolded(read.get(part, {}))} for part in PARTS]
+        evidence.append({"step": held.observation.step, "parts": parts})
+    checks: list[dict[str, Any]] = [{"step": h.observation.step, "check": check} for h in observations for check in h.checks]
+    return run_context(request, run, state) | {
+        "forms": report_forms(state),
+        "evidence": evidence,
+        "checks_open": [c for c in checks if c["check"].outcome not in ("passed", "not_applicable")],
+        "checks_passed": [c for c in checks if c["check"].outcome == "passed"],
+        "people": [
+            {
+                "step": held.observation.step,
+                "verdict": verdict,
+                "is_undone": verdict.id in held.undone,
+                "reason": _REASONS.get(verdict.reason, verdict.reason),
+            }
+            for held in observations
+            for verdict in held.verdicts
+        ],
+        "vectors": vectors_used(state),
+        "files": [
+            {"step": held.observation.step, "ref": ref, "format": _format(ref.media_type)}
+            for held in observations
+            for ref in held.observation.result.layers
+        ],
+        "verifiers": sorted({d.verifier for held in observations for d in held.decisions if d.verifier}),
+        "packages": ", ".join(f"{k} {v}" for k, v in (state.started.packages if state.started else {}).items()),
+    }
+
+
+def _unfolded(part: dict[str, Any]) -> dict[str, Any]:
+    """Short lists of records as the records themselves: on paper nothing can be opened."""
+    out: dict[str, Any] = {}
+    for name, value in part.items():
+        is_short = isinstance(value, list) and 0 < len(value) <= MOST_RECORDS and all(isinstance(v, dict) for v in value)
+        out[name] = (value[0] if len(value) == 1 else {str(i): v for i, v in enumerate(value, 1)}) if is_short else value
+    return out
+
+
+def _format(media_type: str) -> str:
+    return next((name for word, name in _FORMATS if word in media_type), media_type or "file")
+
+
+def _figure(state: RunState, store: LayerStore) -> Figure | None:
+    """The scene of the answer's first observation with what was seen on it; None where the scene is gone."""
+    answer = state.answer
+    under = [state.observations[i] for i in (answer.based_on if answer else ()) if i in state.observations]
+    held = next(iter(under or state.history), None)
+    try:
+        seen = observation_picture(state, held, store, size=FIGURE_PX, most=MOST_OUTLINES, with_region=True)
+    except NotFoundError:
+        return None
+    scene = seen.scene
+    words = f"{scene_title(scene)} · {scene_detail(scene)} · {scene.name}".split(" · ")
+    caption = [" · ".join(dict.fromkeys(words))]
+    if scene.grid.is_georeferenced:
+        west, south, east, north = scene.grid.lonlat_bounds()
+        crs = f"EPSG:{scene.grid.epsg}" if scene.grid.epsg else "CRS without a code"
+        caption.append(f"{crs}; from {west:.5f}, {south:.5f} to {east:.5f}, {north:.5f} (longitude, latitude)")
+    else:
+        caption.append("No CRS: a picture, not a map.")
+    if held is not None:
+        caption.append(f"Drawn for observation {held.observation.step}: {'; '.join(seen.drawn) or 'nothing but the scene'}.")
+    gsd = scene.effective_gsd_m
+    return Figure(seen.rgba, tuple(caption), gsd * scene.grid.width / seen.rgba.shape[1] if gsd else None)
+
+
+def report_pdf(request: HttpRequest, run: Run, state: RunState, store: LayerStore) -> bytes:
+    """The report's page as PDF."""
+    html: str = render_to_string("runs/report_print.html", report_context(request, run, state), request=request)
+    footer = f"RSure Web · run {str(run.pk)[:8]} · as of event {state.seq}"
+    return pdf_bytes(html, title=run.question_text, footer=footer, figure=_figure(state, store))
+
+
+def _file(request: HttpRequest, run: Run, state: RunState, kind: str) -> tuple[ReportForm, HttpResponse]:
+    """One form as a download. Its name is of the run alone: nothing that a file or a question says gets into it."""
+    form = report_form(state, kind)
+    store = layers(run.project_id)
+    data = report_pdf(request, run, state, store) if form.kind == "pdf" else report_bytes(state, form.kind, store)
+    response = HttpResponse(data, content_type=form.media_type)
+    response["Content-Disposition"] = f'attachment; filename="run-{str(run.pk)[:8]}.{form.suffix}"'
+    response["Cache-Control"] = "private, no-store"
+    return form, response
+
+
+@login_required
+@require_GET
+def run_report(request: HttpRequest, run_id: Any) -> HttpResponse:
+    """The run as a page, or as a file: ``?as=pdf|csv|geojson|gpkg|coco|json|provenance``."""
+    run = selectors.access_run_by_id(person(request), run_id)
+    kind = request.GET.get("as", "html")
+    state = selectors.run_state_shown(run)
+    if kind == "html":
+        return render(request, "runs/report.html", report_context(request, run, state) | {"config": map_config(state)})
+    return _file(request, run, state, kind)[1]
+
+
+class _AnyFile(BaseRenderer):
+    """Lets a client ask for any type: the form decides which one comes."""
+
+    media_type, format, charset = "*/*", "file", None
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return bytes(JSONRenderer().render(data, accepted_media_type, renderer_context))
+
+
+class RunReport(APIView):
+    """The run as a file, in the forms of its report page."""
+
+    renderer_classes = (JSONRenderer, _AnyFile)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("as", str, required=True, enum=[f.kind for f in report_forms(RunState())])],
+        responses={(200, f.media_type.split(";")[0]): OpenApiTypes.BINARY for f in report_forms(RunState())},
+    )
+    def get(self, request: Request, run_id: Any) -> HttpResponse:
+        run = selectors.access_run_by_id(request.user, run_id)
+        django_request: HttpRequest = request._request
+        django_request.user = request.user
+        return _file(django_request, run, selectors.run_state_shown(run), str(request.query_params.get("as", "")))[1]
