@@ -140,8 +140,8 @@ class Form(Frozen):
     mask: Literal["", "clear"] = Field(default="", description="clear: without the pixels that the scene's quality band flags")
 
 
-class _RefusalError(Exception):
-    """Inside this module: there is no plan, and why."""
+class RefusalError(Exception):
+    """Inside of the planner: there is no plan, and why."""
 
     def __init__(self, reason: str, code: str = "NO_ANSWER", needs: dict[str, Any] | None = None):
         self.reason, self.code, self.needs = reason, code, needs or {}
@@ -168,10 +168,10 @@ def plan_from_form(
                 form=dict(question.form or {}),
             )
     shown = form.model_dump(mode="json")
-    builder = _Builder(question, form)
+    builder = PlanBuilder(question, form)
     try:
         recipe = builder.build()
-    except _RefusalError as r:
+    except RefusalError as r:
         return Plan(
             task=builder.task(),
             planner=planner,
@@ -269,8 +269,8 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
     ]
 
 
-class _Builder:
-    """Fills a plan from a form; refuses with _RefusalError where something is missing."""
+class PlanBuilder:
+    """Fills a plan from a form; refuses with RefusalError where something is missing."""
 
     def __init__(self, question: Question, form: Form) -> None:
         self.question, self.form, self.words = question, form, lexicon()
@@ -319,7 +319,7 @@ class _Builder:
         f = self.form
         self._open_things()
         if not self.question.scenes and not self._is_of_things_alone():
-            raise _RefusalError("There is no image to look at; add one.", "NO_ANSWER", {"scenes": True})
+            raise RefusalError("There is no image to look at; add one.", "NO_ANSWER", {"scenes": True})
         if self._is_related():
             self._check_related()
             self.understood = self._understood()
@@ -356,21 +356,21 @@ class _Builder:
             try:
                 thing = thing_of(key, self.question)
             except KeyError:
-                raise _RefusalError(
+                raise RefusalError(
                     "The question has no such vector file or feature; choose it below the question.",
                     "BAD_ARGUMENT",
                     {"form": ["target"]},
                 ) from None
             except ValueError as error:
-                raise _RefusalError(f"This is no place: {error}.", "BAD_ARGUMENT", {"form": ["target"]}) from None
+                raise RefusalError(f"This is no place: {error}.", "BAD_ARGUMENT", {"form": ["target"]}) from None
             if thing is not None:
                 self.things[key] = thing
         for key in f.zones:
             zone = self.things.get(key)
             if zone is None or zone.vector is None:
-                raise _RefusalError("A zone is a vector file or a feature of one.", "BAD_ARGUMENT", {"form": ["zones"]})
+                raise RefusalError("A zone is a vector file or a feature of one.", "BAD_ARGUMENT", {"form": ["zones"]})
             if not f.buffer_m and not zone.vector.count_of(POLYGONS):
-                raise _RefusalError(
+                raise RefusalError(
                     f"{zone.vector.name} holds {zone.vector.noun}, which have no inside.", "NO_ANSWER", {"form": ["zones"]}
                 )
 
@@ -390,31 +390,31 @@ class _Builder:
     def _check_related(self) -> None:
         f = self.form
         if f.mask:
-            raise _RefusalError("Clouds are left out of figures of the image only.", "NO_ANSWER", {"form": ["mask"]})
+            raise RefusalError("Clouds are left out of figures of the image only.", "NO_ANSWER", {"form": ["mask"]})
         if not f.target:
-            raise _RefusalError("Of what? Name a target or a vector file.", "NO_ANSWER", {"form": ["target"]})
+            raise RefusalError("Of what? Name a target or a vector file.", "NO_ANSWER", {"form": ["target"]})
         for name, field in ((f.target, "target"), (f.reference, "reference"), *((o, "others") for o in f.others)):
             known = name in self.words.targets or name in self.words.objects or _class_value(name) is not None
             if name and not known and name not in self.things:
-                raise _RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
+                raise RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
         needs_two = bool(f.relation) or f.what == "ratio"
         alone = self.things.get(f.target)
         if f.what == "distance" and not f.reference and (alone is None or alone.n < 2):
             needs_two = True
         if needs_two and not f.reference:
-            raise _RefusalError("To what? Name a second thing.", "NO_ANSWER", {"form": ["reference"]})
+            raise RefusalError("To what? Name a second thing.", "NO_ANSWER", {"form": ["reference"]})
         if f.reference and f.reference == f.target and not f.relation:
-            raise _RefusalError("Both are the same thing.", "NO_ANSWER", {"form": ["reference"]})
+            raise RefusalError("Both are the same thing.", "NO_ANSWER", {"form": ["reference"]})
         if f.relation in ("within", "beyond") and f.relation_m is None:
-            raise _RefusalError(f"{f.relation.capitalize()} which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
+            raise RefusalError(f"{f.relation.capitalize()} which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
         if f.each:
             self._check_each()
         if f.what == "share" and not f.relation:
-            raise _RefusalError("A share of which lie where? Name the relation.", "NO_ANSWER", {"form": ["relation"]})
+            raise RefusalError("A share of which lie where? Name the relation.", "NO_ANSWER", {"form": ["relation"]})
         if f.clip:
             self._check_clip()
         if f.what in ("length", "area") and not f.clip and f.relation in ("inside", "outside", "overlaps", "between"):
-            raise _RefusalError(
+            raise RefusalError(
                 f"Things are chosen whole, by where they lie: their {f.what} would not be cut at the outline. Ask how many lie "
                 f"there, or which {f.what} of them lies inside.",
                 "NO_ANSWER",
@@ -429,7 +429,7 @@ class _Builder:
                 thing = self.things.get(name)
                 if name in self.words.objects or (thing is not None and not (thing.vector and thing.vector.count_of(POLYGONS))):
                     what = self._thing_title(name)
-                    raise _RefusalError(
+                    raise RefusalError(
                         f"{what[:1].upper()}{what[1:]} {'have' if name in self.words.objects else 'has'} no area that could be "
                         "measured: boxes, points and lines enclose none.",
                         "NO_ANSWER",
@@ -437,9 +437,9 @@ class _Builder:
                     )
         if what == "length" and subject is not None:
             if subject.vector is None or subject.has_only("points"):
-                raise _RefusalError("Points have no length.", "NO_ANSWER", {"form": ["target"]})
+                raise RefusalError("Points have no length.", "NO_ANSWER", {"form": ["target"]})
             if not subject.has_only("lines") and not subject.has_only("polygons"):
-                raise _RefusalError(
+                raise RefusalError(
                     f"{subject.vector.name} holds lines and other shapes together; their lengths do not add up. Split the file.",
                     "NO_ANSWER",
                     {"form": ["target"]},
@@ -449,7 +449,7 @@ class _Builder:
         if f.unit:
             wanted = {"area": "area", "distance": "length", "length": "length", "share": "number", "ratio": "number"}.get(what)
             if wanted and dimension(f.unit) != wanted:
-                raise _RefusalError(f"{f.unit!r} is not a unit of a {f.what}.", "BAD_ARGUMENT", {"form": ["unit"]})
+                raise RefusalError(f"{f.unit!r} is not a unit of a {f.what}.", "BAD_ARGUMENT", {"form": ["unit"]})
 
     def _check_clip(self) -> None:
         """What is cut, and at what: polygons and lines of files, at polygons or at a distance."""
@@ -459,19 +459,19 @@ class _Builder:
         subject, at = self.things.get(f.target), self.things.get(f.reference)
         relation = f.relation or "inside"
         if of not in ("area", "length") and what != "share":
-            raise _RefusalError("Only an area, a length or a share is cut.", "BAD_ARGUMENT", {"form": ["clip"]})
+            raise RefusalError("Only an area, a length or a share is cut.", "BAD_ARGUMENT", {"form": ["clip"]})
         if relation not in ("inside", "outside", "within", "beyond"):
-            raise _RefusalError(
+            raise RefusalError(
                 "Things are cut at an outline or at a distance: inside, outside, within or beyond.",
                 "BAD_ARGUMENT",
                 {"form": ["relation"]},
             )
         for key, thing in ((f.target, subject), (f.reference, at)):
             if thing is None and key not in self.words.targets and _class_value(key) is None:
-                raise _RefusalError(f"{self._thing_title(key)} are found as boxes, which are no outlines to cut.", "NO_ANSWER",
+                raise RefusalError(f"{self._thing_title(key)} are found as boxes, which are no outlines to cut.", "NO_ANSWER",
                                     {"form": ["target"]})  # fmt: skip
         if at is not None and relation in ("inside", "outside") and not at.has_only("polygons"):
-            raise _RefusalError(
+            raise RefusalError(
                 f"{at.label} holds {at.vector.noun if at.vector else 'a point'}, which have no inside. Ask for what lies within "
                 "a distance of them.",
                 "NO_ANSWER",
@@ -482,9 +482,9 @@ class _Builder:
             wanted = "length" if of == "length" else "area"
             kinds = "lines" if of == "length" else "polygons"
             reason = f"{subject.label} holds {held}, which have no {wanted} that could be cut: that is one of {kinds}."
-            raise _RefusalError(reason, "NO_ANSWER", {"form": ["target"]})
+            raise RefusalError(reason, "NO_ANSWER", {"form": ["target"]})
         if subject is not None and of == "area" and not subject.has_only("polygons"):
-            raise _RefusalError(f"{subject.label} holds shapes without an area.", "NO_ANSWER", {"form": ["target"]})
+            raise RefusalError(f"{subject.label} holds shapes without an area.", "NO_ANSWER", {"form": ["target"]})
 
     def _check_each(self) -> None:
         """Whose features are listed, and by which attribute."""
@@ -492,15 +492,15 @@ class _Builder:
         key = f.target if f.each == "target" else f.reference
         thing = self.things.get(key)
         if thing is None or thing.vector is None or thing.name:
-            raise _RefusalError("A table lists the features of a vector file.", "BAD_ARGUMENT", {"form": ["each"]})
+            raise RefusalError("A table lists the features of a vector file.", "BAD_ARGUMENT", {"form": ["each"]})
         if f.by and f.by not in thing.vector.fields:
-            raise _RefusalError(
+            raise RefusalError(
                 f"{thing.vector.name} has no attribute {f.by}; it has {', '.join(thing.vector.fields[:20]) or 'none'}.",
                 "BAD_ARGUMENT",
                 {"form": ["by"]},
             )
         if not f.by and thing.vector.n > MAX_ROWS:
-            raise _RefusalError(
+            raise RefusalError(
                 f"{thing.vector.name} has {thing.vector.n:,} features; a table holds {MAX_ROWS:,}.",
                 "TOO_LARGE",
                 {"form": ["each"]},
@@ -515,55 +515,55 @@ class _Builder:
     def _check_names(self) -> None:
         f = self.form
         if f.quantity and f.quantity not in self.words.indices and f.quantity not in self.words.bands:
-            raise _RefusalError(f"There is no index or band called {f.quantity!r} here.", "BAD_ARGUMENT", {"form": ["quantity"]})
+            raise RefusalError(f"There is no index or band called {f.quantity!r} here.", "BAD_ARGUMENT", {"form": ["quantity"]})
         for name, field in ((f.target, "target"), (f.reference, "reference"), *((o, "others") for o in f.others)):
             if name in self.things:
-                raise _RefusalError(
+                raise RefusalError(
                     "A vector file or a place is measured, compared with things, or taken as zones of an image.",
                     "NO_ANSWER",
                     {"form": [field]},
                 )
             if name and name not in self.words.targets and name not in self.words.objects and not _class_value(name):
-                raise _RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
+                raise RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
         if not f.quantity and not f.target:
-            raise _RefusalError(
+            raise RefusalError(
                 "What is meant: an index or band, or something on the ground? " + CAN_DO,
                 "NO_ANSWER",
                 {"form": ["quantity", "target"]},
             )
         needs_target = f.what in ("count", "distance") or (self.measured() == "count" and f.what != "date")
         if needs_target and not f.target:
-            raise _RefusalError("Of what? Name the objects, vehicles or trees for example.", "NO_ANSWER", {"form": ["target"]})
+            raise RefusalError("Of what? Name the objects, vehicles or trees for example.", "NO_ANSWER", {"form": ["target"]})
         if self.measured() == "count" and f.target not in self.words.objects:
-            raise _RefusalError(
+            raise RefusalError(
                 f"I can count objects, but {self.words.title(f.target)} is a surface: ask for its area or share.",
                 "NO_ANSWER",
                 {"form": ["what"]},
             )
         if self.measured() == "statistic" and not f.quantity:
-            raise _RefusalError(f"A {f.statistic} of what? Name an index or a band.", "NO_ANSWER", {"form": ["quantity"]})
+            raise RefusalError(f"A {f.statistic} of what? Name an index or a band.", "NO_ANSWER", {"form": ["quantity"]})
         if f.what == "exists" and self.measured() == "statistic" and f.limit is None:
-            raise _RefusalError(
+            raise RefusalError(
                 f"Whether {self.words.title(f.quantity)} is above or below which number?", "NO_ANSWER", {"form": ["limit"]}
             )
         if self.measured() == "statistic" and (f.target or f.threshold is not None):
-            raise _RefusalError(
+            raise RefusalError(
                 "A statistic of one part of the scene only is not computed yet: draw a region, or ask for an area or a share.",
                 "NO_ANSWER",
                 {"form": ["target", "threshold"]},
             )
         if f.upper is not None and (f.threshold is None or f.upper < f.threshold or f.change or f.target):
-            raise _RefusalError("From which number to which, of which index?", "BAD_ARGUMENT", {"form": ["threshold", "upper"]})
+            raise RefusalError("From which number to which, of which index?", "BAD_ARGUMENT", {"form": ["threshold", "upper"]})
         if f.limit is not None and f.what not in ("exists", "difference"):
-            raise _RefusalError("A limit belongs to a question of yes or no.", "BAD_ARGUMENT", {"form": ["limit"]})
+            raise RefusalError("A limit belongs to a question of yes or no.", "BAD_ARGUMENT", {"form": ["limit"]})
         if self.measured() in ("area", "share"):
             if f.quantity and not f.target and f.threshold is None:
-                raise _RefusalError(
+                raise RefusalError(
                     f"{self.words.title(f.quantity)} above or below which number?", "NO_ANSWER", {"form": ["threshold"]}
                 )
             for name in (f.target, f.reference, *f.others) if f.what != "distance" else ():
                 if name in self.words.objects:
-                    raise _RefusalError(
+                    raise RefusalError(
                         f"I can find and count {self.words.title(name)}, but boxes are no outlines, so their area would "
                         "be wrong. Ask how many there are.",
                         "NO_ANSWER",
@@ -573,14 +573,14 @@ class _Builder:
             wanted = {"area": ("area",), "share": ("number",), "distance": ("length",)}
             asked = "distance" if f.what == "distance" else self.measured() if f.what not in ("date", "compare", "exists") else ""
             if asked in wanted and dimension(f.unit) not in wanted[asked]:
-                raise _RefusalError(
+                raise RefusalError(
                     f"{f.unit!r} is not a unit of {'an ' if asked == 'area' else 'a '}{asked}.",
                     "BAD_ARGUMENT",
                     {"form": ["unit"]},
                 )
             if self.measured() == "statistic" and not self._is_unit_of_quantity(f.unit):
                 title = self.words.title(f.quantity)
-                raise _RefusalError(
+                raise RefusalError(
                     f"{title[:1].upper()}{title[1:]} is not given in {f.unit!r} here; ask for it in its own unit.",
                     "BAD_ARGUMENT",
                     {"form": ["unit"]},
@@ -603,13 +603,13 @@ class _Builder:
             by_id = {s.scene_id: s for s in scenes}
             unknown = [i for i in f.scenes if i not in by_id]
             if unknown:
-                raise _RefusalError(
+                raise RefusalError(
                     "The form names a scene that the question does not have.", "BAD_ARGUMENT", {"form": ["scenes"]}
                 )
             scenes = [by_id[i] for i in f.scenes]
         if f.mask and not any(quality_band_of(s.bands) for s in scenes):
             held = any("qa" in s.roles for s in scenes)
-            raise _RefusalError(
+            raise RefusalError(
                 "I cannot leave clouds out: "
                 + (
                     "the image has a quality band, but how its bits are read is not known."
@@ -638,7 +638,7 @@ class _Builder:
                     " An area or distance also needs the ground sampling distance in metres: the image has no coordinate system."
                 )
             band = f"the {_plural('band', lacking)} {role_list(lacking)}" if lacking != (f.quantity,) else "a band that shows it"
-            raise _RefusalError(f"{what[:1].upper()}{what[1:]} needs {band}. {how}", "NEEDS_BANDS", needs)
+            raise RefusalError(f"{what[:1].upper()}{what[1:]} needs {band}. {how}", "NEEDS_BANDS", needs)
         if len(able) < len(scenes):
             n = len(scenes) - len(able)
             self.warnings.append(
@@ -679,7 +679,7 @@ class _Builder:
             elif not dots and len(first) == 1:
                 out.append(first[0])
             else:
-                raise _RefusalError(
+                raise RefusalError(
                     f"{text!r} is no date that I can read; write 2014-02-18, 2014-02 or 2013-09-01..2014-08-31.",
                     "BAD_ARGUMENT",
                     {"form": ["dates"]},
@@ -690,7 +690,7 @@ class _Builder:
         """The scenes in order of time; NEEDS_DATES where one has no date."""
         undated = [s.scene_id for s in scenes if s.acquired_at is None]
         if undated:
-            raise _RefusalError(
+            raise RefusalError(
                 f"{len(undated)} of {len(scenes)} images {'has' if len(undated) == 1 else 'have'} no date. Say when "
                 f"{'it was' if len(undated) == 1 else 'they were'} acquired, and ask again.",
                 "NEEDS_DATES",
@@ -707,7 +707,7 @@ class _Builder:
         found = [s for s in dated if any(span.covers(_when(s)) for span in spans)]
         for span in spans:
             if not any(span.covers(_when(s)) for s in dated):
-                raise _RefusalError(
+                raise RefusalError(
                     f"No image falls in {_span_text(span)}; there are {_date_list(dated)}.",
                     "NEEDS_DATES",
                     {"available": [_day(s) for s in dated]},
@@ -720,13 +720,13 @@ class _Builder:
         if len(scenes) == 1:
             return scenes[0]
         if all(s.acquired_at for s in scenes):
-            raise _RefusalError(
+            raise RefusalError(
                 f"{len(scenes)} images fit: {_date_list(sorted(scenes, key=_when))}. Say which date you mean, or ask for "
                 "the difference, or on which date it is largest.",
                 "NEEDS_DATES",
                 {"available": [_day(s) for s in sorted(scenes, key=_when)]},
             )
-        raise _RefusalError(
+        raise RefusalError(
             f"{len(scenes)} images fit; say which one you mean.", "NO_ANSWER", {"scenes": [s.scene_id for s in scenes]}
         )
 
@@ -735,7 +735,7 @@ class _Builder:
         capable = self._capable()
         spans = self._spans()
         if len(capable) < 2:
-            raise _RefusalError(
+            raise RefusalError(
                 "A change needs two images of one place at two dates; there is one that fits.", "NEEDS_DATES", {"scenes": True}
             )
         dated = self._dated(capable)
@@ -744,7 +744,7 @@ class _Builder:
         elif len(spans) == 1:
             inside = self._in_dates(capable)
             if len(inside) < 2:
-                raise _RefusalError(
+                raise RefusalError(
                     f"A change needs two dates; one image falls in {_span_text(spans[0])}.",
                     "NEEDS_DATES",
                     {"available": [_day(s) for s in dated]},
@@ -755,7 +755,7 @@ class _Builder:
             for span in spans:
                 inside = [s for s in dated if span.covers(_when(s))]
                 if len(inside) != 1:
-                    raise _RefusalError(
+                    raise RefusalError(
                         f"{len(inside) or 'No'} image{'s' if len(inside) != 1 else ''} fall{'s' * (len(inside) == 1)} in "
                         f"{_span_text(span)}; name the two dates. There are {_date_list(dated)}.",
                         "NEEDS_DATES",
@@ -764,9 +764,9 @@ class _Builder:
                 ends.append(inside[0])
             pair = (min(ends, key=_when), max(ends, key=_when))
         else:
-            raise _RefusalError("A change needs two dates, not more.", "BAD_ARGUMENT", {"form": ["dates"]})
+            raise RefusalError("A change needs two dates, not more.", "BAD_ARGUMENT", {"form": ["dates"]})
         if _when(pair[0]) == _when(pair[1]) or pair[0].scene_id == pair[1].scene_id:
-            raise _RefusalError("A change needs two different dates.", "NEEDS_DATES", {"available": [_day(s) for s in dated]})
+            raise RefusalError("A change needs two different dates.", "NEEDS_DATES", {"available": [_day(s) for s in dated]})
         self._same_place(list(pair))
         return pair
 
@@ -776,7 +776,7 @@ class _Builder:
         if len(scenes) >= least or self.form.dates:
             scenes = self._in_dates(scenes)
         if len(scenes) < least:
-            raise _RefusalError(
+            raise RefusalError(
                 f"This needs images of at least {least} dates; {len(scenes)} fit{'s' * (len(scenes) == 1)}.",
                 "NEEDS_DATES",
                 {"scenes": True},
@@ -784,7 +784,7 @@ class _Builder:
         scenes = self._dated(scenes)
         days = [_day(s) for s in scenes]
         if len(set(days)) < len(days):
-            raise _RefusalError(
+            raise RefusalError(
                 "Two images have the same date; say which one counts.", "NEEDS_DATES", {"available": sorted(set(days))}
             )
         self._same_place(scenes)
@@ -794,7 +794,7 @@ class _Builder:
         first = scenes[0]
         for s in scenes[1:]:
             if not _overlap(first, s):
-                raise _RefusalError(
+                raise RefusalError(
                     "The images do not show the same place, so dates cannot be compared between them.",
                     "NO_ANSWER",
                     {"scenes": [x.scene_id for x in scenes]},
@@ -804,7 +804,7 @@ class _Builder:
         """NEEDS_GSD where a scene has neither a CRS nor a GSD: no metres without one."""
         lacking = [s.scene_id for s in scenes if s.grid.crs is None and s.effective_gsd_m is None]
         if lacking:
-            raise _RefusalError(
+            raise RefusalError(
                 "The image has no coordinate system, so the size of a pixel on the ground is not known. Give the ground "
                 "sampling distance in metres; a count or a share works without.",
                 "NEEDS_GSD",
@@ -815,7 +815,7 @@ class _Builder:
         if self.region is None:
             return
         if self.region_crs != "image" and any(s.grid.crs is None for s in scenes):
-            raise _RefusalError(
+            raise RefusalError(
                 "The region is given in map coordinates, but the image has no coordinate system. Draw the region on the image.",
                 "NEEDS_CRS",
                 {"crs": True},
@@ -823,13 +823,13 @@ class _Builder:
         if self.region_crs == "EPSG:4326":
             outside = [s for s in scenes if _is_apart(self.region, s)]
             if outside:
-                raise _RefusalError(
+                raise RefusalError(
                     "The region lies outside of the image. Draw it on the image, or take it away to ask about all of it.",
                     "BAD_REGION",
                     {"region": True, "scenes": [s.scene_id for s in outside]},
                 )
         if self.region_crs == "image" and len(scenes) > 1 and len({s.grid.shape for s in scenes}) > 1:
-            raise _RefusalError("The region is given in pixels, but the images differ in size.", "NEEDS_REGION", {"region": True})
+            raise RefusalError("The region is given in pixels, but the images differ in size.", "NEEDS_REGION", {"region": True})
 
     # --- steps -------------------------------------------------------------------------------------------------------------
     def _add(
@@ -1004,7 +1004,7 @@ class _Builder:
     def _find(self, scene: SceneInfo, target: str, min_px: int = 0) -> int:
         """Adds the perceive step that finds a target in one scene."""
         if self.form.mask:
-            raise _RefusalError(
+            raise RefusalError(
                 "Clouds are left out of means, areas and shares; of things that are counted or of distances they are not.",
                 "NO_ANSWER",
                 {"form": ["mask"]},
@@ -1118,7 +1118,7 @@ class _Builder:
         """Area or share where the quantity fell or rose by more than the threshold."""
         f = self.form
         if not f.quantity or f.threshold is None or f.threshold < 0:
-            raise _RefusalError(
+            raise RefusalError(
                 "A drop or rise of which index, by more than which number?", "NO_ANSWER", {"form": ["quantity", "threshold"]}
             )
         before, after = self._two()
@@ -1158,7 +1158,7 @@ class _Builder:
         options: dict[str, Any] = {"op": f.limit_op, "value": f.limit if f.limit is not None else 0, **self._phrases()}
         if kind == "share" and f.target and f.limit is None:
             if f.mask:
-                raise _RefusalError(
+                raise RefusalError(
                     f"Whether there is any {self.words.title(f.target)} is told by pieces of it, of which clouds are not left "
                     "out. Ask for its share or area without clouds.",
                     "NO_ANSWER",
@@ -1227,7 +1227,7 @@ class _Builder:
                 return AnswerRecipe(kind="boolean", steps=(n,), options=options)
             return AnswerRecipe(kind="value", steps=(n,), options={"phrase": f"Mean change of {title} {span}", "signed": True})
         if f.limit is not None:
-            raise _RefusalError(
+            raise RefusalError(
                 "Whether a change is larger than a number is answered for the mean of an index or band only.",
                 "NO_ANSWER",
                 {"form": ["limit"]},
@@ -1248,7 +1248,7 @@ class _Builder:
     def _trend(self) -> AnswerRecipe:
         f = self.form
         if self.measured() != "statistic":
-            raise _RefusalError(
+            raise RefusalError(
                 "A trend is computed of an index or band, not of an area or count yet.", "NO_ANSWER", {"form": ["quantity"]}
             )
         scenes = self._series(3)
@@ -1269,9 +1269,9 @@ class _Builder:
     def _distance(self) -> AnswerRecipe:
         f = self.form
         if not f.reference:
-            raise _RefusalError("The distance from what to what? Name two things.", "NO_ANSWER", {"form": ["reference"]})
+            raise RefusalError("The distance from what to what? Name two things.", "NO_ANSWER", {"form": ["reference"]})
         if f.target == f.reference:
-            raise _RefusalError(
+            raise RefusalError(
                 "The distance between things of one kind is not measured yet; name two kinds.",
                 "NO_ANSWER",
                 {"form": ["reference"]},
@@ -1327,7 +1327,7 @@ class _Builder:
         if scene is not None and is_metric:
             self._needs_ground(scene)
         if scene is not None and scene.grid.crs is None and any(k in self.things and self.things[k].px is None for k in keys):
-            raise _RefusalError(
+            raise RefusalError(
                 "The image has no coordinate system, so it cannot be brought together with places on the map.",
                 "NEEDS_CRS",
                 {"crs": True},
@@ -1516,7 +1516,7 @@ class _Builder:
         """Figures of the image inside of polygons."""
         f, kind = self.form, self.measured()
         if kind == "count":
-            raise _RefusalError(
+            raise RefusalError(
                 "Objects inside of polygons are counted by their relation: ask how many lie inside.",
                 "NO_ANSWER",
                 {"form": ["zones"]},
@@ -1530,23 +1530,23 @@ class _Builder:
         if f.each:
             return self._each_zone()
         if f.is_outside and len(f.zones) > 1:
-            raise _RefusalError("Outside of which? Name one file.", "NO_ANSWER", {"form": ["zones"]})
+            raise RefusalError("Outside of which? Name one file.", "NO_ANSWER", {"form": ["zones"]})
         if f.what == "zone":
             return self._which_zone()
         if f.what in ("compare", "difference") and len(f.zones) > 1:
             return self._between_zones()
         if len(f.zones) != 1:
-            raise _RefusalError("One area at a time, or which of them is larger.", "NO_ANSWER", {"form": ["zones"]})
+            raise RefusalError("One area at a time, or which of them is larger.", "NO_ANSWER", {"form": ["zones"]})
         if f.what == "difference" and kind == "statistic" and f.statistic == "mean" and not f.is_relative and f.limit is None:
             return self._zoned_change()
         if f.what not in ("statistic", "area", "share", "exists") or (f.what == "exists" and kind == "share" and f.limit is None):
-            raise _RefusalError(
+            raise RefusalError(
                 "Inside of polygons I can give a statistic, an area or a share of one image, or the mean change between two.",
                 "NO_ANSWER",
                 {"form": ["what"]},
             )
         if f.change:
-            raise _RefusalError(
+            raise RefusalError(
                 "Inside of polygons a change is given as its mean; ask for that.", "NO_ANSWER", {"form": ["change"]}
             )
         n = self._zone_step(self._one(), f.zones[0])
@@ -1564,13 +1564,13 @@ class _Builder:
         vector = thing.vector
         assert vector is not None
         if len(f.zones) != 1 or thing.name:
-            raise _RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
+            raise RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
         if f.what not in ("statistic", "area", "share") or f.change or f.is_outside:
-            raise _RefusalError(
+            raise RefusalError(
                 "For each polygon I can give a statistic, an area or a share of one image.", "NO_ANSWER", {"form": ["what"]}
             )
         if f.by and f.by not in vector.fields:
-            raise _RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
+            raise RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
         self._tell_names(thing)
         n = self._zone_step(self._one(), key, is_each=True)
         by = f"each {f.by} in {vector.name}" if f.by else f"each of {thing.title}"
@@ -1593,7 +1593,7 @@ class _Builder:
         if kind == "area":
             self._needs_ground(scene)
         if scene.grid.crs is None:
-            raise _RefusalError(
+            raise RefusalError(
                 "The image has no coordinate system, so polygons of the map have no place on it.", "NEEDS_CRS", {"crs": True}
             )
         self._check_zone(scene, key)
@@ -1637,7 +1637,7 @@ class _Builder:
         west, south, east, north = vector.bounds
         ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
         if not self.form.buffer_m and _is_apart({"type": "Polygon", "coordinates": [ring]}, scene):
-            raise _RefusalError(
+            raise RefusalError(
                 f"{vector.name} lies outside of the image: it reaches from {west:.4g}, {south:.4g} to {east:.4g}, {north:.4g} "
                 "degrees. Choose another file or image.",
                 "BAD_REGION",
@@ -1650,7 +1650,7 @@ class _Builder:
         vector = self.things[key].vector
         assert vector is not None
         if len(f.zones) != 1 or self.things[key].name or vector.n < 2:
-            raise _RefusalError("Which polygon of which file? Name a file with several.", "NO_ANSWER", {"form": ["zones"]})
+            raise RefusalError("Which polygon of which file? Name a file with several.", "NO_ANSWER", {"form": ["zones"]})
         if not vector.name_field:
             self.warnings.append(f"No attribute of {vector.name} names its features, so they are called by their number.")
         n = self._zone_step(self._one(), key, pick=f.pick)
@@ -1667,7 +1667,7 @@ class _Builder:
         phrase = _lower(str(self._phrases()["phrase"]))
         if f.what == "difference":
             if len(f.zones) != 2:
-                raise _RefusalError("A difference is that of two areas.", "NO_ANSWER", {"form": ["zones"]})
+                raise RefusalError("A difference is that of two areas.", "NO_ANSWER", {"form": ["zones"]})
             told = f"{self._phrases()['phrase']}: {labels[1]} less {labels[0]}"
             return AnswerRecipe(
                 kind="difference", steps=steps, unit=self._recipe_unit(), options={"phrase": told, "labels": [*labels]}
@@ -1708,7 +1708,7 @@ class _Builder:
         if f.reference:
             names = [f.target, f.reference, *f.others]
             if kind == "statistic" or any((kind == "count") != (n in self.words.objects) for n in names):
-                raise _RefusalError(
+                raise RefusalError(
                     "These two cannot be compared: one is counted, the other measured.",
                     "NO_ANSWER",
                     {"form": ["target", "reference"]},
@@ -1742,7 +1742,7 @@ class _Builder:
         capable = self._capable()
         scenes = self._in_dates(capable)
         if len(scenes) < 2:
-            raise _RefusalError("A comparison needs two images, two dates or two targets.", "NO_ANSWER", {"scenes": True})
+            raise RefusalError("A comparison needs two images, two dates or two targets.", "NO_ANSWER", {"scenes": True})
         return sorted(scenes, key=_when) if all(s.acquired_at for s in scenes) else scenes
 
     # --- words -------------------------------------------------------------------------------------------------------------

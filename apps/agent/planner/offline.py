@@ -11,18 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date
 from functools import lru_cache
 from typing import Any
 
 from apps.agent.arguments import call_digest, parents_of, resolve
-from apps.agent.dates import DateSpan, dates_in
+from apps.agent.dates import DateSpan
 from apps.agent.planner.form import CAN_DO, Form, plan_from_form
 from apps.agent.planner.landmarks import plan_landmarks
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.measures import measured_fields, read_roles
 from apps.agent.planner.places import plan_place
 from apps.agent.planner.spatial import put_signs
+from apps.agent.planner.stated import CLEAR, IN_REGION, dates_said, scenes_named, span_said
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
 from apps.core.evidence.fold import RunState
@@ -47,31 +47,6 @@ _RISE = r"ris(?:e|es|en)|rose|increas(?:e|es|ed)|gain(?:s|ed)?|growth|gr(?:ew|ow
 _CHANGE = r"chang(?:e|es|ed)|differ(?:ence|ences|s)?"
 _MOST = r"largest|larger|biggest|bigger|highest|higher|greatest|greater|most|more|maximum|maximal|peak"
 _LEAST = r"smallest|smaller|lowest|lower|least|less|fewest|fewer|minimum|minimal"
-
-
-_SHADOWS = r"(?:,? (?:and|or) (?:the |their |its )?(?:cloud )?shadows?)?"
-_PLACES = r"(?: (?:pixels?|areas?|parts?|places|ground|land|surface|observations?|data|sky))?"
-# Words that ask for the scene's quality band to be used.
-_CLEAR = (
-    rf"\b(?:(?:while |when |by )?(?:ignor(?:e|ing)|exclud(?:e|ing)|without(?: counting)?|not counting|leav(?:e|ing) out|"
-    rf"mask(?:ing)?(?: out)?|remov(?:e|ing)|skip(?:ping)?|omit(?:ting)?|free of|outside(?: of)?|except(?: for)?|other than) "
-    rf"(?:the |any |all )?(?:clouds?|cloud(?:y|-covered|ed)|cloud cover){_SHADOWS}{_PLACES}"
-    rf"|(?:over |in |on |of |for |using |with )?(?:the |only )?(?:cloud[- ]?free|cloudless|unclouded|clear[- ]sky|clear pixels?)"
-    rf"{_PLACES}|(?:over |in |on |of |for )?(?:the )?(?:pixels? |areas? |parts? )?(?:that (?:are|is) )?"
-    rf"not (?:cloudy|clouded|covered by clouds?)"
-    rf"|(?:using|with|by|after|apply(?:ing)?|use|given) (?:the |its |a )?(?:(?:qa|bqa|qa_pixel|scl|fmask|quality|cloud|"
-    rf"pixel quality|scene classification)(?: ?(?:band|mask|layer|flags?|bits?))*)(?: applied)?"
-    rf"|with (?:the )?clouds{_SHADOWS} (?:masked|removed|excluded|left out)(?: out)?)(?: only)?(?![\w\-])"
-)
-
-
-# A region that the words point at: without one it is asked for, and the whole image is not taken in its place.
-_SHAPE = r"(?:region|area|zone|polygon|shape|boundary|boundaries|borders?|outline|rectangle|box)"
-_IN_REGION = (
-    rf"\b(?:not )?(?:inside|within|outside)(?: of)? (?:the |this |that |my |our )?{_SHAPE}\b"
-    r"(?! (?:of|with|where|that|covered)\b)|"
-    r"\b(?:in|for|of|over|across|throughout) (?:the|this|that|my|our) region\b(?! of\b)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +148,11 @@ def read_question(question: Question) -> Reading:
     if found.reason:
         return Reading(None, found.reason, "NO_ANSWER", dict(found.needs), guess=guess)
     t.restart(found.text)
-    scenes = _scenes_named(t, question)
+    scenes = scenes_named(t, question)
     roles = read_roles(t, found, question)
     if roles.refusal:
         return Reading(None, f"{roles.refusal} {CAN_DO}", guess=guess)
-    is_clear = bool(t.take_all(_CLEAR))
+    is_clear = bool(t.take_all(CLEAR))
     thresholds = _thresholds(t)
     quantities = _names(
         t, [(w, n) for n, e in words.indices.items() for w in e.words] + [(w, n) for n, b in words.bands.items() for w in b.words]
@@ -188,14 +163,14 @@ def read_question(question: Question) -> Reading:
     if numbered:
         quantities.append(numbered)
     targets, narrow = _targets(t)
-    spans, is_period = _dates(t)
+    spans, is_period = dates_said(t)
     unit = _unit(t, question)
     quantity = quantities[0] if quantities else ""
     guess |= {
         "quantity": quantity,
         "target": targets[0] if targets else "",
         "unit": unit,
-        "dates": [_span(s) for s in spans],
+        "dates": [span_said(s) for s in spans],
         "scenes": scenes,
         "mask": "clear" if is_clear else "",
     }
@@ -214,7 +189,7 @@ def read_question(question: Question) -> Reading:
     is_range = len(thresholds) == 2 and quantity and {h.side for h in thresholds} == {"above", "below"}
     if len(thresholds) > 1 and (not is_range or any(h.change for h in thresholds)):
         return Reading(None, "Two limits are named; ask with one at a time.", guess=guess)
-    region = t.take(_IN_REGION) or t.take(
+    region = t.take(IN_REGION) or t.take(
         r"\b(?:in|within|inside|of|for|over)?\s*(?:the |this |my |a )?(?:selected|drawn|marked|given|highlighted|outlined) "
         r"(?:region|area|polygon|rectangle|box|part)\b|\b(?:in|within|inside|of|for) (?:the |this |my )?(?:polygon|"
         r"rectangle|bounding box|aoi|area of interest|region of interest|roi)\b"
@@ -291,7 +266,7 @@ def read_question(question: Question) -> Reading:
     if is_clear:
         fields["mask"] = "clear"
     if is_measured:
-        form = Form.model_validate(fields | {"scenes": tuple(scenes), "dates": tuple(_span(s) for s in spans)})
+        form = Form.model_validate(fields | {"scenes": tuple(scenes), "dates": tuple(span_said(s) for s in spans)})
         warnings += [words.targets[n].warning for n in narrow if n in words.targets and words.targets[n].warning]
         return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
     form = _form(question, fields, quantity, targets, thresholds, spans, is_period, unit, scenes)
@@ -312,33 +287,6 @@ def read_question(question: Question) -> Reading:
     if form.target == "burned" and words.targets["burned"].warning not in warnings:
         warnings.append(words.targets["burned"].warning)
     return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
-
-
-def _scenes_named(t: Text, question: Question) -> list[str]:
-    """Scenes that the question calls by file name, or as first, second, before, after. Names are only
-    compared.
-    """
-    found = []
-    for s in question.scenes:
-        name = s.name.lower()
-        stem = name.rsplit(".", 1)[0]
-        for candidate in (name, stem):
-            if len(candidate) >= 4 and t.take(rf"(?<![\w.\-]){re.escape(candidate)}(?![\w\-])"):
-                found.append(s.scene_id)
-                break
-    if found or len(question.scenes) < 2:
-        return found
-    ordered = list(question.scenes)
-    if all(s.acquired_at for s in ordered):
-        ordered.sort(key=lambda s: (s.acquired_at, s.scene_id))
-    if len(ordered) == 2:
-        places = (("first|earlier|before|pre-event", 0), ("second|later|after|post-event", 1))
-    else:
-        places = (("first|earliest", 0), ("last|latest|newest", len(ordered) - 1))
-    for pattern, i in places:
-        if t.take(rf"\b(?:the )?(?:{pattern})[ -](?:image|scene|picture|photo)\b"):
-            found.append(ordered[i].scene_id)
-    return found
 
 
 def _thresholds(t: Text) -> list[_Threshold]:
@@ -433,36 +381,6 @@ def _targets(t: Text) -> tuple[list[str], list[str]]:
     classes = [(m.start(), f"class {m[1]}") for m in t.take_all(r"\bclass (\d{1,5})\b")]
     named = _names(t, entries)
     return [*named, *(name for _, name in classes)], list(dict.fromkeys(n for n in narrow if n in named))
-
-
-def _dates(t: Text) -> tuple[list[DateSpan], bool]:
-    """(dates in order, True where two of them are the ends of one period)."""
-    spans = dates_in(t.rest)
-    rest = t.rest
-    is_period = False
-    for i, s in enumerate(spans):
-        before = rest[: s.at[0]]
-        lead = re.search(
-            r"\b(since|after|before|until|till|up to|between|from|in|on|of|during|at|for|to|and|than|over|through)\s*$", before
-        )
-        word = lead[1] if lead else ""
-        if i == 1 and len(spans) == 2:
-            gap = rest[spans[0].at[1] : s.at[0]].strip()
-            first_lead = re.search(r"\b(between|from|since)\s*$", rest[: spans[0].at[0]])
-            is_period = gap in ("to", "until", "till", "-", "through", "up to") or (
-                gap == "and" and first_lead is not None and first_lead[1] == "between"
-            )
-        if len(spans) == 1 and word in ("since", "after"):
-            start = s.start if word == "since" else date.fromordinal(s.end.toordinal() + 1)
-            spans[i] = DateSpan(start, date.max, s.at)
-        elif len(spans) == 1 and word in ("before", "until", "till", "up to"):
-            end = s.end if word != "before" else date.fromordinal(s.start.toordinal() - 1)
-            spans[i] = DateSpan(date.min, end, s.at)
-        t.mark(lead.start() if lead else s.at[0], s.at[1])
-    if is_period:
-        t.take(r"\b(?:between|from)\b(?=\s*\0)")
-        t.take(r"(?<=\0)\s*-\s*(?=\0)")
-    return spans, is_period
 
 
 def _unit(t: Text, question: Question) -> str:
@@ -736,12 +654,12 @@ def _form(
         out["reference"] = targets[1]
     if is_period and what not in ("difference", "compare") and not out.get("change"):
         out["dates"] = (
-            (_span(DateSpan(spans[0].start, spans[1].end, (0, 0))),)
+            (span_said(DateSpan(spans[0].start, spans[1].end, (0, 0))),)
             if not (spans[0].month_only or spans[1].month_only)
-            else tuple(_span(s) for s in spans)
+            else tuple(span_said(s) for s in spans)
         )
     else:
-        out["dates"] = tuple(_span(s) for s in spans)
+        out["dates"] = tuple(span_said(s) for s in spans)
     if thresholds:
         limit = next((h for h in thresholds if h.side == "above"), thresholds[0]) if len(thresholds) > 1 else thresholds[0]
         value = limit.value / 100 if limit.unit == "%" else limit.value
@@ -768,13 +686,6 @@ def _form(
     if is_dropped and not (what == "exists" and dimension(out["unit"]) == "area"):
         out["unit"] = ""
     return Form.model_validate(out)
-
-
-def _span(s: DateSpan) -> str:
-    """A span as the form writes it, and as it is read back."""
-    if s.month_only or s.start == s.end:
-        return s.text()
-    return f"{'' if s.start == date.min else s.start.isoformat()}..{'' if s.end == date.max else s.end.isoformat()}"
 
 
 def _quoted(words: list[str]) -> str:
