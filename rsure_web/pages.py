@@ -25,6 +25,7 @@ from apps.core.geo.measures import geodesic_path_m, geodesic_ring_area_m2
 from apps.imagery.models import Scene
 from apps.imagery.selectors import MAX_VECTORS, scene_list_for_project, scene_list_for_user, vector_list_for_project
 from apps.review.selectors import review_count
+from apps.runs.landmarks import mark_fields
 from apps.runs.models import Run
 from apps.runs.selectors import run_list_for_user
 from apps.runs.suggestions import SceneGroup, group_scenes
@@ -95,7 +96,8 @@ def _groups(project: Project) -> list[SceneGroup]:
 def _picker(project: Project | None) -> dict[str, Any]:
     groups = _groups(project) if project else []
     vectors = [v.vector_info for v in vector_list_for_project(project)[:MAX_VECTORS] if v.is_ready] if project else []
-    return {"picker_project": project, "groups": groups, "only_group": len(groups) == 1, "picker_vectors": vectors}
+    return {"picker_project": project, "groups": groups, "only_group": len(groups) == 1, "picker_vectors": vectors,
+            "marks": mark_fields(None)}
 
 
 @login_required

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from apps.agent.planner.landmarks import names_a_place
 from apps.core.errors import UserError
 from apps.core.evidence.landmark import Landmark, pixel_on
+from apps.core.evidence.plan import Question
 from apps.core.geo.scene import SceneInfo
 
 Crs = Literal["EPSG:4326", "image"]
@@ -131,6 +132,33 @@ def check_landmarks(landmarks: Sequence[Landmark], scenes: Sequence[SceneInfo], 
             swapped = any(pixel_on(s.grid, mark.middle[1], mark.middle[0], mark.crs) for s in placed)
             hint = " The other way round it would lie on it: longitude (or the column) comes first." if swapped else ""
             raise _bad(f"{mark.name} lies outside the imagery.{hint}", "Mark it on the image.")
+
+
+def mark_fields(question: Question | None) -> dict[str, Any]:
+    """What templates/marks.html shows: rows (name, id, text, example, precision) as the question has them, and a sentence."""
+    held = {m.name: m for m in question.landmarks} if question is not None else {}
+    in_pixels = question is not None and crs_for(question.scenes) == "image"
+    examples = {"A": "120, 80", "B": "340, 210"} if in_pixels else {"A": "-1.021, 50.842", "B": "-1.014, 50.836"}
+    rows = [
+        {
+            "name": name,
+            "id": f"landmark_{name.lower()}",
+            "text": landmark_text(held[name]) if name in held else "",
+            "example": examples[name],
+            "precision": f"{held[name].precision:.6g}" if name in held and held[name].precision is not None else "",
+        }
+        for name in NAMES
+    ]
+    typed = "longitude, latitude (a box: west, south, east, north)"
+    if in_pixels:
+        typed = "column, row (a box: left, top, right, bottom)"
+    elif question is None:
+        typed += "; column, row of a picture without a place"
+    return {
+        "rows": rows,
+        "is_set": bool(held),
+        "help": f"Click the map for a point, drag for a box (P); or type {typed}.",
+    }
 
 
 def landmark_text(mark: Landmark) -> str:

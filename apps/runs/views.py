@@ -28,7 +28,7 @@ from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
 from apps.runs.inspector import values_at
-from apps.runs.landmarks import check_landmarks, landmark_text, landmarks_from_fields
+from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
 from apps.runs.tables import rows_table, run_table
@@ -118,7 +118,7 @@ def run_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, An
         "live_url": f"/ws/runs/{run.pk}/",
         "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
         "form_fields": _form_fields(state),
-        "marks": _marks(state),
+        "marks": mark_fields(state.question),
         "region_text": json.dumps(state.question.region) if state.question and state.question.region else "",
         "tabs": [
             {"id": "tab-ask", "title": "Ask", "is_current": False},
@@ -127,15 +127,6 @@ def run_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, An
             {"id": "tab-answer", "title": "Answer", "is_current": False},
         ],
     }
-
-
-def _marks(state: RunState) -> dict[str, Any]:
-    """The question's marked places as their fields hold them: {"a": {"text", "precision"}, "b": …, "is_image"}."""
-    question = state.question
-    marks = question.landmarks if question else ()
-    held = {m.name.lower(): {"text": landmark_text(m), "precision": m.precision} for m in marks}
-    scenes = question.scenes if question else ()
-    return {"is_image": not all(s.grid.is_georeferenced for s in scenes), **held}
 
 
 def _dates(state: RunState) -> dict[str, Any]:

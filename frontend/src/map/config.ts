@@ -1,7 +1,7 @@
 // What a page says to the map, in <script type="application/json" id="…">. templates/components/README.md
 // documents every field for those who write pages.
 
-export type GeoStyle = "mask" | "boxes" | "candidates" | "reference" | "unseen" | "region" | "footprint";
+export type GeoStyle = "mask" | "boxes" | "candidates" | "reference" | "unseen" | "region" | "footprint" | "marks";
 
 export interface LayerConfig {
   id: string;
@@ -52,6 +52,8 @@ export interface MapConfig {
   grid?: GridConfig | null;
   /** CSS selector of the field that receives the drawn region as a GeoJSON geometry. */
   draw?: string | null;
+  /** CSS selector of the group of fields of the two marked places (templates/marks.html). */
+  marks?: string | null;
   /** Ids of two layers compared left | right. */
   swipe?: [string, string] | null;
 }

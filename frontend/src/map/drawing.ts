@@ -53,6 +53,7 @@ export class Drawing {
   }
 
   stop(): void {
+    if (!this.shape) return; // what else draws has the map as it needs it
     this.shape = null;
     this.corners = [];
     this.pending.clearLayers();

@@ -9,6 +9,7 @@ import { graticule, landOutline } from "./ground";
 import { Outlines } from "./outlines";
 import { Inspector } from "./inspect";
 import { legendOf } from "./legend";
+import { Marks } from "./marks";
 import { Measurement } from "./measure";
 import { Swipe } from "./swipe";
 
@@ -55,6 +56,7 @@ export class MapIsland {
   private readonly drawing: Drawing;
   private measurement: Measurement | null = null;
   private inspector: Inspector | null = null;
+  private readonly marks: Marks;
   private dating: Dates | null = null;
   /** Shows the chosen date again, where there are dates. */
   private chosen: () => void = () => undefined;
@@ -75,6 +77,12 @@ export class MapIsland {
     this.outlines = new Outlines(this.map);
     this.scores();
     this.drawing = new Drawing(this.map, this.config.draw ?? null);
+    this.marks = new Marks(this.map, element, this.config.crs, this.config.size_px ?? null, () => {
+      if (this.marks.isOn) this.others("marks");
+      this.pressed();
+    });
+    this.marks.setHome(this.config.marks ?? null);
+    this.outlines.isLettered = !this.marks.hasHome;
     this.ground();
     this.layers();
     this.fit();
@@ -118,6 +126,7 @@ export class MapIsland {
     const isMoved = JSON.stringify(before.bounds) !== JSON.stringify(this.config.bounds);
     if (isMoved) this.fit();
     this.drawing.setField(this.config.draw ?? null);
+    this.marks.setHome(this.config.marks ?? null);
     this.pressed();
   }
 
@@ -165,6 +174,8 @@ export class MapIsland {
       this.shown.delete(id);
     }
     for (const [order, config] of this.config.layers.entries()) {
+      // the question's own marks stand in the form, as pins that can be moved
+      if (config.id === "marks" && this.marks.hasHome) continue;
       const old = this.shown.get(config.id);
       if (old && JSON.stringify(old.config) === JSON.stringify(config)) continue;
       old?.layer.remove();
@@ -303,16 +314,22 @@ export class MapIsland {
 
   private toggleMeasure(): void {
     if (!this.measurement) return;
-    if (!this.measurement.isOn) this.drawing.stop();
-    this.inspector?.set(false);
+    this.others("measure");
     this.measurement.set(!this.measurement.isOn);
   }
 
   private toggleInspector(): void {
     if (!this.inspector) return;
-    if (!this.inspector.isOn) this.drawing.stop();
-    this.measurement?.set(false);
+    this.others("inspect");
     this.inspector.set(!this.inspector.isOn);
+  }
+
+  /** One thing at a time is done with the pointer: what else is on is switched off. */
+  private others(but: "measure" | "inspect" | "marks" | "draw"): void {
+    if (but !== "draw") this.drawing.stop();
+    if (but !== "measure") this.measurement?.set(false);
+    if (but !== "inspect") this.inspector?.set(false);
+    if (but !== "marks") this.marks.set(false);
   }
 
   /** A slider beside the map: which boxes would stand at another score. It looks and changes nothing. */
@@ -378,6 +395,7 @@ export class MapIsland {
       "draw-rectangle": () => this.drawing.start("rectangle"),
       "draw-polygon": () => this.drawing.start("polygon"),
       "draw-clear": () => this.drawing.clear(),
+      mark: () => this.marks.set(!this.marks.isOn),
       swipe: () => this.toggleSwipe(),
       masks: () => this.toggleStyle(["mask", "unseen"]),
       boxes: () => this.toggleStyle(["boxes", "candidates"]),
@@ -385,10 +403,7 @@ export class MapIsland {
     this.element.addEventListener("click", (event) => {
       const button = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-map]") : null;
       if (!button) return;
-      if (button.dataset.map?.startsWith("draw-")) {
-        this.measurement?.set(false);
-        this.inspector?.set(false);
-      }
+      if (button.dataset.map?.startsWith("draw-")) this.others("draw");
       actions[button.dataset.map ?? ""]?.();
     });
     this.drawing.onState = (shape) => {
@@ -426,6 +441,7 @@ export class MapIsland {
       boxes: isOn(["boxes", "candidates"]),
       measure: this.measurement?.isOn ?? false,
       inspect: this.inspector?.isOn ?? false,
+      mark: this.marks.isOn,
       go: this.element.querySelector<HTMLElement>("[data-map-panel=go]")?.hidden === false,
     };
     const has = (styles: string[]): boolean => this.config.layers.some((layer) => hasStyle(layer, styles));
@@ -434,6 +450,7 @@ export class MapIsland {
       swipe: this.swipe !== null,
       masks: has(["mask", "unseen"]),
       boxes: has(["boxes", "candidates"]),
+      mark: this.marks.hasHome,
     };
     for (const [name, value] of Object.entries(states)) {
       const button = this.element.querySelector<HTMLElement>(`[data-map=${name}]`);

@@ -35,6 +35,8 @@ export function atLeast(data: GeoJSON.GeoJsonObject, score: number): GeoJSON.Geo
 }
 
 export class Outlines {
+  /** Marked places carry their letters unless they stand on the map as pins that can be moved. */
+  isLettered = true;
   /** Called when a scored layer has come. */
   onScored: () => void = () => undefined;
   private readonly scored: Held[] = [];
@@ -106,17 +108,20 @@ export class Outlines {
             `geo-core ${style}${feature?.geometry.type === "Point" ? " point" : ""}${(feature?.properties as Properties | null)?.is_selected ? " sel" : ""}`,
           ),
         pointToLayer: (_, at) => L.circleMarker(at, { radius: 6 }),
-        onEachFeature: (feature, layer) => this.describe((feature.properties ?? {}) as Properties, layer),
+        onEachFeature: (feature, layer) =>
+          this.describe((feature.properties ?? {}) as Properties, layer, style === "marks" && this.isLettered),
       }),
     );
   }
 
-  private describe(properties: Properties, layer: L.Layer): void {
-    const text = properties.title ?? (properties.label === undefined ? null : String(properties.label));
+  private describe(properties: Properties, layer: L.Layer, isLettered: boolean): void {
+    const label = properties.label === undefined ? null : String(properties.label);
+    const text = isLettered ? label : (properties.title ?? label);
     if (text) {
       const node = document.createElement("span");
       node.textContent = text; // never HTML: names in files are data
-      layer.bindTooltip(node, { sticky: true, className: "geo-tip" });
+      if (isLettered) layer.bindTooltip(node, { permanent: true, direction: "right", offset: [8, 0], className: "geo-tip mark-tip" });
+      else layer.bindTooltip(node, { sticky: true, className: "geo-tip" });
     }
     const { href } = properties;
     if (href?.startsWith("/")) layer.on("click", () => window.location.assign(href));
