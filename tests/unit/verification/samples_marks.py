@@ -29,7 +29,13 @@ def marked(measure: str, text: str) -> Sample:
         text,
         "distance" if measure == "distance" else "number",
         "perceive",
-        {"image_paths": ["s"], "objective": text, "mode": "measurement", "landmarks": given, "landmarks_method": {"measure": measure}},
+        {
+            "image_paths": ["s"],
+            "objective": text,
+            "mode": "measurement",
+            "landmarks": given,
+            "landmarks_method": {"measure": measure},
+        },
     )
 
 
