@@ -73,29 +73,19 @@ class Cluster:
         env = {"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         output = self.folder / "command.log"
         with output.open("w+") as file:
-            if os.geteuid() == 0:
-                answer = subprocess.run(
-                    command,
-                    cwd=self.folder,
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                    check=False,
-                    user=owner.pw_uid,
-                    group=owner.pw_gid,
-                    extra_groups=[],
-                )
-            else:
-                answer = subprocess.run(
-                    command,
-                    cwd=self.folder,
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                    check=False,
-                )
+            is_root = os.geteuid() == 0
+            answer = subprocess.run(
+                command,
+                cwd=self.folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                check=False,
+                user=owner.pw_uid if is_root else None,
+                group=owner.pw_gid if is_root else None,
+                extra_groups=[] if is_root else None,
+            )
             file.seek(0)
             return subprocess.CompletedProcess(command, answer.returncode, file.read(), "")
 

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,20 @@ def lacks_memory(name: str, needed_mb: float) -> str:
     if needed_mb < 0.8 * free:
         return ""
     return f"{name} (would need {needed_mb / 1024:.1f} GB of memory, {free / 1024:.1f} GB are free)"
+
+
+def add_present(programs: dict[str, str], peers: Iterable[tuple[str, str, Any, float]]) -> None:
+    """Adds the peers that can run here to ``programs``, and says on standard error why others are skipped. A peer is (name, code,
+    whether it is installed, bytes of memory that it needs)."""
+    skipped = []
+    for name, code, is_here, n_bytes in peers:
+        why = lacks_memory(name, n_bytes / 2**20) if is_here else f"{name} (not installed)"
+        if why:
+            skipped.append(why)
+        else:
+            programs[name] = code
+    if skipped:
+        print("skipped: " + ", ".join(skipped), file=sys.stderr)
 
 
 def lacks_disk(folder: str, needed_mb: float) -> str:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 from apps.core.errors import UserError
 from apps.evaluation.benchmarks.imagery import kept_scene, repeated_scene
-from apps.evaluation.benchmarks.pairs import CHILD_END, Benchmark, Row, in_process, lacks_disk, lacks_memory, row_of
+from apps.evaluation.benchmarks.pairs import CHILD_END, Benchmark, Row, add_present, in_process, lacks_disk, row_of
 
 SIDE_PX = 6000
 ROUNDS = 3
@@ -208,15 +207,7 @@ def run(size: int | None) -> list[Row]:
         ("xarray and dask", DASK, importlib.util.find_spec("rioxarray") and importlib.util.find_spec("dask"), 2 << 30),
         ("gdal_calc.py", GDAL_CALC, shutil.which("gdal_calc.py") and shutil.which("gdalinfo"), 0),
     )
-    skipped = []
-    for name, code, is_here, n_bytes in peers:
-        why = lacks_memory(name, n_bytes / 2**20) if is_here else f"{name} (not installed)"
-        if why:
-            skipped.append(why)
-        else:
-            means[name] = code
-    if skipped:
-        print("skipped: " + ", ".join(skipped), file=sys.stderr)
+    add_present(means, peers)
     rounds = ROUNDS if side <= 12_000 else 1
     with tempfile.TemporaryDirectory(prefix="rsure-bench-") as scratch:
         # the raster, its COG and what that is made from, and the index that gdal_calc.py writes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from apps.core.errors import UserError
-from apps.evaluation.benchmarks.pairs import CHILD_END, Benchmark, Row, in_process, lacks_disk, lacks_memory, row_of
+from apps.evaluation.benchmarks.pairs import CHILD_END, Benchmark, Row, add_present, in_process, lacks_disk, row_of
 from apps.evaluation.benchmarks.raster import FOLDER_BLOBS
 
 SIDE_PX = 500
@@ -110,19 +109,9 @@ def run(size: int | None) -> list[Row]:
     programs = {"ours": OURS, "numpy, date by date": NUMPY}
     has_xarray = importlib.util.find_spec("rioxarray")
     has_dask = has_xarray and importlib.util.find_spec("dask")
-    skipped = []
     # the cube in uint16, and once more while the dates are put together
-    for name, code, is_here, n_bytes in (
-        ("xarray", XARRAY, has_xarray, DATES * side * side * 2 * 3),
-        ("xarray and dask", XARRAY_DASK, has_dask, 2 << 30),
-    ):
-        why = lacks_memory(name, n_bytes / 2**20) if is_here else f"{name} (not installed)"
-        if why:
-            skipped.append(why)
-        else:
-            programs[name] = code
-    if skipped:
-        print("skipped: " + ", ".join(skipped), file=sys.stderr)
+    cube = DATES * side * side * 2 * 3
+    add_present(programs, (("xarray", XARRAY, has_xarray, cube), ("xarray and dask", XARRAY_DASK, has_dask, 2 << 30)))
     found: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
     with tempfile.TemporaryDirectory(prefix="rsure-bench-") as scratch:
         why = lacks_disk(scratch, DATES * side * side * 2 / 2**20)

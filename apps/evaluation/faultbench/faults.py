@@ -70,15 +70,20 @@ def _ops(call: Call) -> set[str]:
     return {str(n.get("op", "")) for n in _nodes(call)}
 
 
+def uses_op(call: Call, *names: str) -> bool:
+    """Whether a node of the call's graph is one of these operators."""
+    return any(n.get("op") in names for n in call.arguments.get("nodes", ()))
+
+
 def reads_pixels(call: Call) -> bool:
     return call.tool == "perceive" or bool(_nodes(call))
 
 
-def _makes_mask(call: Call) -> bool:
+def makes_mask(call: Call) -> bool:
     return call.tool == "perceive" and call.arguments.get("mode") == "regions"
 
 
-def _makes_boxes(call: Call) -> bool:
+def makes_boxes(call: Call) -> bool:
     return call.tool == "perceive" and call.arguments.get("mode") == "objects"
 
 
@@ -151,7 +156,7 @@ register(
         "leaked_mask",
         "mask",
         "the mask covers what lies beside the target",
-        _makes_mask,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=_leak),
     )
 )
@@ -160,7 +165,7 @@ register(
         "shifted_mask",
         "mask",
         "the mask lies aside of its target",
-        _makes_mask,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=_shift),
     )
 )
@@ -169,7 +174,7 @@ register(
         "mask_tile_lost",
         "tile",
         "one quarter of the mask is empty",
-        _makes_mask,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=_half),
     )
 )
@@ -178,7 +183,7 @@ register(
         "empty_layer_called_zero",
         "silent",
         "the layer is empty and reported as a finding",
-        _makes_mask,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=lambda m, v: np.zeros_like(m)),
     )
 )
@@ -210,7 +215,7 @@ register(
         "duplicated_detections",
         "detections",
         "objects on tile seams are counted twice",
-        _makes_boxes,
+        makes_boxes,
         layers=lambda real, call: ChangedLayers(real, features=_double),
     )
 )
@@ -219,7 +224,7 @@ register(
         "merged_detections",
         "detections",
         "neighbours are fused to one box",
-        _makes_boxes,
+        makes_boxes,
         layers=lambda real, call: ChangedLayers(real, features=_merge),
     )
 )
@@ -236,7 +241,7 @@ register(
         "objects_overlooked",
         "detections",
         "the detector runs at a higher threshold than it says",
-        _makes_boxes,
+        makes_boxes,
         arguments=_blind,
     )
 )

@@ -19,7 +19,7 @@ from apps.core.evidence.observation import Observation
 from apps.core.geo import MaskedRaster
 from apps.core.ports import RasterReader, Window
 from apps.evaluation.faultbench.doors import Change, ChangedLayers, ChangedReader
-from apps.evaluation.faultbench.faults import Call, Fault, reads_pixels, register
+from apps.evaluation.faultbench.faults import Call, Fault, makes_boxes, makes_mask, reads_pixels, register, uses_op
 
 UNSEEN = frozenset({"unseen"})
 Wrap = Callable[[str, RasterReader, Callable[[str], RasterReader], Call], RasterReader]
@@ -31,18 +31,6 @@ def _reads(change: Change) -> Wrap:
 
 def _uses_graph(call: Call) -> bool:
     return bool(call.arguments.get("nodes"))
-
-
-def _mask_call(call: Call) -> bool:
-    return call.tool == "perceive" and call.arguments.get("mode") == "regions"
-
-
-def _boxes_call(call: Call) -> bool:
-    return call.tool == "perceive" and call.arguments.get("mode") == "objects"
-
-
-def _op(call: Call, name: str) -> bool:
-    return any(n.get("op") == name for n in call.arguments.get("nodes", ()))
 
 
 # --- readers ------------------------------------------------------------------------------------------------------------------
@@ -175,7 +163,7 @@ register(
         "mask_inverted",
         "mask",
         "background and target are exchanged",
-        _mask_call,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=lambda m, v: ~m & v),
         tags=UNSEEN,
     )
@@ -185,7 +173,7 @@ register(
         "mask_eroded",
         "mask",
         "the rim of the mask is cut off",
-        _mask_call,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=_eroded),
         tags=UNSEEN,
     )
@@ -195,7 +183,7 @@ register(
         "mask_smoothed",
         "mask",
         "holes and bays of the mask are filled",
-        _mask_call,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=_filled),
         tags=UNSEEN,
     )
@@ -205,7 +193,7 @@ register(
         "every_second_lost",
         "detections",
         "every second detection is dropped",
-        _boxes_call,
+        makes_boxes,
         layers=lambda real, call: ChangedLayers(real, features=_every_second),
         tags=UNSEEN,
     )
@@ -215,7 +203,7 @@ register(
         "tile_coordinates",
         "detections",
         "boxes are left in the coordinates of a smaller image",
-        _boxes_call,
+        makes_boxes,
         layers=lambda real, call: ChangedLayers(real, features=_tile_coordinates),
         tags=UNSEEN,
     )
@@ -266,7 +254,7 @@ register(
         "median_for_mean",
         "convention",
         "the median is reported as the mean",
-        lambda call: _op(call, "raster.summarize.statistic") or _op(call, "raster.summarize.series"),
+        lambda call: uses_op(call, "raster.summarize.statistic", "raster.summarize.series"),
         arguments=_median,
         tags=UNSEEN,
     )
@@ -276,7 +264,7 @@ register(
         "acres_called_hectares",
         "unit",
         "acres under the name of hectares",
-        lambda call: _op(call, "raster.summarize.area") or call.arguments.get("spec", {}).get("metric") == "area",
+        lambda call: uses_op(call, "raster.summarize.area") or call.arguments.get("spec", {}).get("metric") == "area",
         report=_times(2.47105),
         tags=UNSEEN,
     )
@@ -286,7 +274,7 @@ register(
         "per_month_called_per_year",
         "unit",
         "a trend per month under the name of one per year",
-        lambda call: _op(call, "raster.summarize.trend"),
+        lambda call: uses_op(call, "raster.summarize.trend"),
         report=_times(1 / 12),
         tags=UNSEEN,
     )
@@ -296,7 +284,7 @@ register(
         "dates_one_late",
         "series",
         "values stand beside the next date",
-        lambda call: _op(call, "raster.summarize.series") or _op(call, "raster.summarize.trend"),
+        lambda call: uses_op(call, "raster.summarize.series", "raster.summarize.trend"),
         report=_next_date,
         tags=UNSEEN,
     )

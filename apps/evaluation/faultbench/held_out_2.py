@@ -18,21 +18,9 @@ from apps.core.evidence.observation import Observation
 from apps.core.geo import MaskedRaster
 from apps.core.ports import RasterReader, Window
 from apps.evaluation.faultbench.doors import ChangedLayers, ChangedReader
-from apps.evaluation.faultbench.faults import Call, Fault, reads_pixels, register
+from apps.evaluation.faultbench.faults import Call, Fault, makes_boxes, makes_mask, reads_pixels, register, uses_op
 
 FRESH = frozenset({"unseen", "fresh"})
-
-
-def _boxes_call(call: Call) -> bool:
-    return call.tool == "perceive" and call.arguments.get("mode") == "objects"
-
-
-def _mask_call(call: Call) -> bool:
-    return call.tool == "perceive" and call.arguments.get("mode") == "regions"
-
-
-def _op(call: Call, *names: str) -> bool:
-    return any(n.get("op") in names for n in call.arguments.get("nodes", ()))
 
 
 # --- readers ------------------------------------------------------------------------------------------------------------------
@@ -106,7 +94,7 @@ register(
         "detections_restacked",
         "detections",
         "weak detections lie on strong ones",
-        _boxes_call,
+        makes_boxes,
         layers=lambda real, call: ChangedLayers(real, features=_one_class_for_all),
         tags=FRESH,
     )
@@ -116,7 +104,7 @@ register(
         "largest_piece_alone",
         "mask",
         "of the mask only its largest piece is kept",
-        _mask_call,
+        makes_mask,
         layers=lambda real, call: ChangedLayers(real, mask=_despeckled),
         tags=FRESH,
     )
@@ -151,7 +139,7 @@ register(
         "threshold_nudged",
         "threshold",
         "the threshold used is a twentieth above the one asked",
-        lambda call: _op(call, "raster.product.threshold"),
+        lambda call: uses_op(call, "raster.product.threshold"),
         arguments=_inclusive,
         tags=FRESH,
     )
@@ -161,7 +149,7 @@ register(
         "last_item_twice",
         "series",
         "the last date's value stands for the one before as well",
-        lambda call: _op(call, "raster.summarize.series", "raster.summarize.trend"),
+        lambda call: uses_op(call, "raster.summarize.series", "raster.summarize.trend"),
         report=_older_items,
         tags=FRESH,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -14,13 +15,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (./rsure setup)")
 
 from apps.tools.zoo.runtime import has_ultralytics  # noqa: E402
-from apps.tools.zoo.training.checkpoints import (  # noqa: E402
-    average_into,
-    resume_from,
-    save_checkpoint,
-    seed_step,
-    write_whole,
-)
+from apps.tools.zoo.training.checkpoints import resume_from, save_checkpoint, warm_start, write_whole  # noqa: E402
+from apps.tools.zoo.training.steps import average_into, batch_at, log_step, run_parser, seed_step  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -84,6 +80,42 @@ def test_a_resumed_run_is_the_unbroken_one_bit_by_bit(tmp_path: Path, capsys: py
     for one, other in ((model.state_dict(), again.state_dict()), (mean, resumed)):
         assert one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
     assert [p.name for p in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_a_warm_start_takes_what_fits_and_says_how_much(capsys: pytest.CaptureFixture[str]) -> None:
+    model, _ = small(1)
+    other, _ = small(2)
+    given = {**other.state_dict(), "3.weight": torch.zeros(5, 16), "unknown": torch.zeros(2)}
+    before = model.state_dict()["3.weight"].clone()
+    warm_start(model, given)
+    assert torch.equal(model.state_dict()["0.weight"], other.state_dict()["0.weight"])
+    assert torch.equal(model.state_dict()["3.weight"], before)
+    n = len(other.state_dict())
+    assert capsys.readouterr().out == f"warm start: {n - 1} of {n} tensors\n"
+
+
+def test_an_epoch_sees_every_picture_once_and_the_next_in_another_order() -> None:
+    first, second = (np.concatenate([batch_at(4, step, 12, 4) for step in range(3 * k, 3 * k + 3)]) for k in (0, 1))
+    assert sorted(first) == sorted(second) == list(range(12)) and list(first) != list(second)
+    assert np.array_equal(batch_at(4, 1, 12, 4), np.random.default_rng([4, 0]).permutation(12)[4:8])
+
+
+def test_a_line_of_the_log_and_the_arguments_of_a_run(tmp_path: Path) -> None:
+    import json
+    import time
+
+    log_step(tmp_path, 20, 300, {"loss": 1.25}, began=time.time() - 50, taken=10, digits=2)
+    (line,) = (tmp_path / "log.jsonl").read_text().splitlines()
+    held = json.loads(line)
+    assert list(held) == ["step", "of", "loss", "s_per_step"]
+    assert (held["step"], held["of"], held["loss"]) == (20, 300, 1.25) and held["s_per_step"] == pytest.approx(5.0, abs=0.05)
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--lr", type=float, default=0.1)
+
+    parser = run_parser("A recipe.", add)
+    told = parser.parse_args(["--data", "d", "--out", "o", "--resume"])
+    assert (told.data, told.out, told.resume, told.seed, told.lr) == (Path("d"), Path("o"), True, 0, 0.1)
 
 
 KILLED = """

@@ -1,4 +1,4 @@
-"""What every recipe keeps of a run: the running mean of the weights, and a checkpoint that a kill cannot lose.
+"""What every recipe keeps of a run, and what it starts from: a checkpoint that a kill cannot lose.
 
 A checkpoint holds tensors and numbers alone and is read with ``weights_only``. It is written beside its place, flushed to the
 disk and renamed, so that at every moment either the former or the new one stands there whole.
@@ -11,27 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from apps.tools.zoo.runtime import torch_module
-
-
-def average_into(mean: dict[str, Any], model: Any, step: int, *, most: float, lag: int) -> None:
-    """Moves ``mean`` (a state dict, changed in place) towards the model's state after ``step`` (from 0) was taken.
-
-    The former mean keeps the share k = min(most, (1 + step) / (lag + step)), so that the first weights are soon forgotten;
-    numbers that are no floats (counters) are copied.
-    """
-    torch = torch_module()
-    k = min(most, (1 + step) / (lag + step))
-    with torch.no_grad():
-        for name, value in model.state_dict().items():
-            if value.dtype.is_floating_point:
-                mean[name].mul_(k).add_(value.detach(), alpha=1 - k)
-            else:
-                mean[name].copy_(value)
-
-
-def seed_step(seed: int, step: int) -> None:
-    """Sets torch's generator (dropout's) for one step, so that a resumed run draws what an unbroken one draws there."""
-    torch_module().manual_seed(seed * 1_000_003 + step)
 
 
 def write_whole(content: dict[str, Any], path: Path) -> None:
@@ -70,3 +49,11 @@ def resume_from(path: Path, model: Any, optimizer: Any, *, resume: bool, device:
     start = int(saved["step"])
     print(f"resumed at step {start}", flush=True)
     return saved["mean"], start
+
+
+def warm_start(model: Any, state: dict[str, Any]) -> None:
+    """Takes over the tensors of ``state`` that fit by name and shape; the rest of the model stays as it is."""
+    own = model.state_dict()
+    fitting = {k: v for k, v in state.items() if k in own and own[k].shape == v.shape}
+    model.load_state_dict(fitting, strict=False)
+    print(f"warm start: {len(fitting)} of {len(own)} tensors", flush=True)

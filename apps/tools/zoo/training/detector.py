@@ -11,7 +11,6 @@ sees the same pictures as an unbroken one.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import queue
 import threading
@@ -26,7 +25,8 @@ from numpy.typing import NDArray
 
 from apps.tools.zoo.runtime import torch_module, ultralytics_module
 from apps.tools.zoo.states import FORMAT
-from apps.tools.zoo.training.checkpoints import average_into, resume_from, save_checkpoint, write_whole
+from apps.tools.zoo.training.checkpoints import resume_from, save_checkpoint, warm_start, write_whole
+from apps.tools.zoo.training.steps import average_into, log_step, run_parser, take_step
 
 CLASSES = ("vehicle", "plane", "ship")
 # Classes annotated per domain; 0: not annotated there, left out of the class loss and of the scores.
@@ -245,10 +245,7 @@ def build(init: Path | None) -> Any:
             state = YOLO(str(init)).model.float().state_dict()
         else:
             state = {k: v.float() for k, v in torch.load(init, map_location="cpu", weights_only=True)["state"].items()}
-        own = model.state_dict()
-        fitting = {k: v for k, v in state.items() if k in own and own[k].shape == v.shape}
-        model.load_state_dict(fitting, strict=False)
-        print(f"warm start: {len(fitting)} of {len(own)} tensors", flush=True)
+        warm_start(model, state)
     model.args = get_cfg()
     model.names = dict(enumerate(CLASSES))
     return model
@@ -301,18 +298,13 @@ def train(data: Path, out: Path, *, init: Path | None, steps: int, batch: int, s
         criterion.class_weights = item["mask"].to(device)
         losses, items = criterion(model(x), {k: v.to(device) for k, v in item.items()})
         loss = losses.sum()
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(decay + plain, 10.0)
-        optimizer.step()
+        take_step(loss, optimizer, decay + plain, most_norm=10.0)
         average_into(mean, model, step, most=0.998, lag=20)
         sums += np.array([float(v) for v in (items.values() if isinstance(items, dict) else items)])[:3]
         if (step + 1) % 20 == 0:
-            line = {"step": step + 1, "of": steps, "box_cls_dfl": [round(v / 20, 3) for v in sums.tolist()],
-                    "s_per_step": round((time.time() - began) / (step + 1 - start), 2)}
+            log_step(out, step + 1, steps, {"box_cls_dfl": [round(v / 20, 3) for v in sums.tolist()]}, began=began,
+                     taken=step + 1 - start, digits=2)
             sums[:] = 0
-            with (out / "log.jsonl").open("a") as f:
-                f.write(json.dumps(line) + "\n")
         if (step + 1) % save_every == 0 or step + 1 in (steps, stop_after):
             save_checkpoint(last, model, optimizer, mean, step + 1)
             write_state(mean, out / "ema.rsw")
@@ -340,13 +332,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    add_arguments(parser)
-    a = parser.parse_args(argv)
+    a = run_parser(__doc__, add_arguments).parse_args(argv)
     print(train(a.data, a.out, init=a.init, steps=a.steps, batch=a.batch, size=a.imgsz, lr=a.lr, freeze=a.freeze, seed=a.seed,
                 resume=a.resume, threads=a.threads))
 

@@ -7,7 +7,6 @@ schedule.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from pathlib import Path
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 
 from apps.tools.zoo.classifiers import INPUT
 from apps.tools.zoo.runtime import torch_module
-from apps.tools.zoo.training.checkpoints import average_into, resume_from, save_checkpoint, seed_step
+from apps.tools.zoo.training.checkpoints import resume_from, save_checkpoint
+from apps.tools.zoo.training.steps import average_into, batch_at, log_step, seed_step, take_step
 
 SHIFT_PX = 4
 
@@ -56,8 +56,7 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
     groups = [{"params": decayed, "weight_decay": 0.02 if is_warm else 5e-4}, {"params": plain, "weight_decay": 0.0}]
     optimizer = (torch.optim.AdamW(groups, lr=lr) if is_warm else
                  torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True))
-    per_epoch = len(pictures) // batch
-    steps = epochs * per_epoch
+    steps = epochs * (len(pictures) // batch)
     last = out / "last.pt"
     mean, start = resume_from(last, model, optimizer, resume=resume)
     model.to(memory_format=torch.channels_last)
@@ -66,8 +65,7 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
     m, s = np.array(middle, np.float32) * 255, np.array(spread, np.float32) * 255
     began, total = time.time(), 0.0
     for step in range(start, steps):
-        order = np.random.default_rng([seed, step // per_epoch]).permutation(len(pictures))
-        at = order[(step % per_epoch) * batch:(step % per_epoch + 1) * batch]
+        at = batch_at(seed, step, len(pictures), batch)
         views = (views_of(pictures[at], np.random.default_rng([seed, step, 1])) - m) / s
         x = torch.from_numpy(np.ascontiguousarray(views)).permute(0, 3, 1, 2)    # already channels last in memory
         warm = min(1.0, (step + 1) / (0.12 * steps))
@@ -75,16 +73,11 @@ def train_patches(pictures: NDArray[np.uint8], truth: NDArray[np.int64], model: 
             group["lr"] = lr * warm * max(0.002, 0.5 * (1 + math.cos(math.pi * step / steps)))
         seed_step(seed, step)
         loss = loss_of(model(x), torch.from_numpy(truth[at]))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimizer.step()
+        take_step(loss, optimizer, model.parameters(), most_norm=5.0)
         average_into(mean, model, step, most=0.998, lag=10)
         total += float(loss.detach())
         if (step + 1) % 50 == 0:
-            with (out / "log.jsonl").open("a") as f:
-                f.write(json.dumps({"step": step + 1, "of": steps, "loss": round(total / 50, 4),
-                                    "s_per_step": round((time.time() - began) / (step + 1 - start), 3)}) + "\n")
+            log_step(out, step + 1, steps, {"loss": round(total / 50, 4)}, began=began, taken=step + 1 - start, digits=3)
             total = 0.0
         if (step + 1) % 150 == 0 or step + 1 in (steps, stop_after):
             save_checkpoint(last, model, optimizer, mean, step + 1)

@@ -24,8 +24,9 @@ from apps.tools.zoo.classifiers import INPUT
 from apps.tools.zoo.networks import efficientnet_lite0, lite0_short, small_resnet
 from apps.tools.zoo.runtime import torch_module
 from apps.tools.zoo.states import FORMAT, load_state
-from apps.tools.zoo.training.checkpoints import average_into, resume_from, save_checkpoint, seed_step, write_whole
+from apps.tools.zoo.training.checkpoints import resume_from, save_checkpoint, warm_start, write_whole
 from apps.tools.zoo.training.patches import train_patches
+from apps.tools.zoo.training.steps import average_into, batch_at, log_step, run_parser, seed_step, take_step
 
 
 def build(architecture: str, n_classes: int) -> Any:
@@ -159,10 +160,7 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     model = build(architecture, len(classes))
     if init is not None:
         given = torch.load(init, map_location="cpu", weights_only=True)
-        own = model.state_dict()
-        fitting = {k: v for k, v in given.items() if k in own and own[k].shape == v.shape}
-        model.load_state_dict(fitting, strict=False)
-        print(f"warm start: {len(fitting)} of {len(own)} tensors", flush=True)
+        warm_start(model, given)
     if side == 64:
         stack = np.stack([p if p.shape[:2] == (side, side) else _resized(p, side) for p in pictures])
         mean = train_patches(stack, truth, model, out, architecture=architecture, epochs=epochs, batch=batch, lr=lr, seed=seed,
@@ -177,12 +175,10 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     mean, start = resume_from(last, model, optimizer, resume=resume)
     model.to(memory_format=torch.channels_last)
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.05)
-    per_epoch = len(pictures) // batch
     began = time.time()
     total = 0.0
     for step in range(start, steps):
-        order = np.random.default_rng([seed, step // per_epoch]).permutation(len(pictures))
-        at = order[(step % per_epoch) * batch:(step % per_epoch + 1) * batch]
+        at = batch_at(seed, step, len(pictures), batch)
         views = [augment(pictures[j], side, np.random.default_rng([seed, step, i])) for i, j in enumerate(at)]
         x, y = as_input(views, architecture).to(memory_format=torch.channels_last), torch.from_numpy(truth[at])
         scale = min(1.0, (step + 1) / (steps * 0.08)) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * step / steps)))
@@ -196,16 +192,11 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
             loss = share * loss_of(logits, y) + (1 - share) * loss_of(logits, y[other])
         else:
             loss = loss_of(model(x), y)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimizer.step()
+        take_step(loss, optimizer, model.parameters(), most_norm=5.0)
         average_into(mean, model, step, most=0.995, lag=10)
         total += float(loss.detach())
         if (step + 1) % 20 == 0:
-            with (out / "log.jsonl").open("a") as f:
-                f.write(json.dumps({"step": step + 1, "of": steps, "loss": round(total / 20, 3),
-                                    "s_per_step": round((time.time() - began) / (step + 1 - start), 2)}) + "\n")
+            log_step(out, step + 1, steps, {"loss": round(total / 20, 3)}, began=began, taken=step + 1 - start, digits=2)
             total = 0.0
         if (step + 1) % 60 == 0 or step + 1 in (steps, stop_after):
             save_checkpoint(last, model, optimizer, mean, step + 1)
@@ -283,13 +274,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    add_arguments(parser)
-    a = parser.parse_args(argv)
+    a = run_parser(__doc__, add_arguments).parse_args(argv)
     small = INPUT[a.architecture][0] == 64
     print(train(a.data, a.out, architecture=a.architecture, init=a.init, epochs=a.epochs,
                 batch=a.batch or (64 if small else 32), lr=a.lr or (0.1 if small and a.init is None else 2e-3), seed=a.seed,
