@@ -27,7 +27,7 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
     columns = [c for c in _MORE if any(isinstance(i.get(c[0]), int | float) for i in items)]
     # a column that says the same of all says nothing
     columns = [c for c in columns if c[0] != "n_features" or any(i.get("n_features") != 1 for i in items)]
-    columns = [c for c in columns if c[0] != "on_raster" or any(i.get("on_raster") != 1 for i in items)]
+    columns = [c for c in columns if c[0] != "on_raster" or any(_is_cut(i.get("on_raster")) for i in items)]
     has_bounds = any("low" in i and "high" in i for i in items)
     rows = []
     for item in items:
@@ -54,6 +54,11 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
         "unit": row_unit(observation), "heading": metric.capitalize() if observation.tool == "measure" else "Value",
         "columns": (["Interval"] if has_bounds else []) + [c[1] for c in columns], "rows": rows, "n": len(rows),
     }  # fmt: skip
+
+
+def _is_cut(share: object) -> bool:
+    """Whether a part of a polygon lies beside the image."""
+    return isinstance(share, int | float) and share < 0.9999
 
 
 def run_table(state: RunState) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Parts of lines and polygons inside of outlines, by the verifier's own way: cut in an equal-area projection about their middle.
+"""Parts of lines and polygons inside of outlines, by the verifier's own way: cut on an equal-area cylinder about their parallel.
 
 Areas are the plane's own (the projection keeps them); lengths are taken on the ellipsoid after the way back to degrees. The tools
 cut in the shapes' CRS and measure polygons as geodesic ones.
@@ -24,27 +24,28 @@ CUTS: dict[str, tuple[bool, bool]] = {
     "inside": (True, False), "outside": (False, False), "within": (True, True), "beyond": (False, True),
 }  # fmt: skip
 NO_NAME = "(no value)"
-# Half the width in degrees beyond which an equal-area plane tears shapes apart.
-MAX_REACH = 60.0
+# Nearer to the poles an equal-area cylinder is squeezed too flat to cut on.
+MAX_PARALLEL = 75.0
 _GEOD = geod_of("EPSG:4326")
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """An equal-area plane about the middle of some shapes in degrees."""
+    """An equal-area cylinder about the middle parallel of some shapes in degrees: it keeps areas around the whole globe."""
 
     text: str
 
     @classmethod
     def about(cls, *groups: Sequence[BaseGeometry]) -> Sheet:
-        """CannotPlaceError where they reach around the globe."""
+        """CannotPlaceError where there are none."""
         bounds = np.array([g.bounds for group in groups for g in group if not g.is_empty], dtype=float)
         if not len(bounds):
             raise CannotPlaceError("there is nothing to place")
         west, south, east, north = bounds[:, 0].min(), bounds[:, 1].min(), bounds[:, 2].max(), bounds[:, 3].max()
-        if (east - west) / 2 > MAX_REACH or north - south > 2 * MAX_REACH:
-            raise CannotPlaceError("the shapes reach too far around the globe")
-        return cls(f"+proj=laea +lat_0={(south + north) / 2:.8f} +lon_0={(west + east) / 2:.8f} +datum=WGS84 +units=m")
+        if west < -180.001 or east > 180.001:
+            raise CannotPlaceError("the shapes cross the antimeridian in one piece")
+        parallel = max(-MAX_PARALLEL, min(MAX_PARALLEL, (south + north) / 2))
+        return cls(f"+proj=cea +lat_ts={parallel:.8f} +lon_0={(west + east) / 2:.8f} +datum=WGS84 +units=m")
 
     def put(self, geometry: BaseGeometry) -> BaseGeometry:
         """A shape in degrees on the plane; its edges follow the straight lines of the degrees."""
@@ -93,8 +94,18 @@ def kept(shapes: Sequence[BaseGeometry], outline: BaseGeometry, relation: str) -
     return list(how(np.array(list(shapes), dtype=object), outline)) if len(shapes) else []
 
 
-def named_shapes(case: Case, source: dict[str, Any]) -> dict[str, list[BaseGeometry]]:
-    """Name → shapes in degrees of a vector file's features, as a table names its rows. CannotPlaceError where it is none."""
+def region_of(case: Case) -> dict[str, Any] | None:
+    """The region in degrees that the call was limited to. CannotPlaceError where it is one in pixels."""
+    if not case.is_limited:
+        return None
+    if case.region is None or case.region[1] != "EPSG:4326":
+        raise CannotPlaceError("a region that is not followed here")
+    return case.region[0]
+
+
+def named_shapes(case: Case, source: dict[str, Any], region: dict[str, Any] | None = None) -> dict[str, list[BaseGeometry]]:
+    """Name → shapes in degrees of a vector file's features, as a table names its rows; of a ``region`` those whose middle lies in
+    it. CannotPlaceError where the source is no vector file."""
     digest = source.get("vector")
     if not isinstance(digest, str) or not digest or case.layers is None:
         raise CannotPlaceError("the rows are not those of a vector file")
@@ -104,8 +115,12 @@ def named_shapes(case: Case, source: dict[str, Any]) -> dict[str, list[BaseGeome
     placed = place(case, source).shapes
     if len(placed) != len(held):
         raise CannotPlaceError("the features and their places differ in number")
+    pairs = list(zip(held, placed, strict=True))
+    if region is not None:
+        outline = shape(region["geometry"] if region.get("type") == "Feature" else region)
+        pairs = [(f, g) for f, g in pairs if outline.covers(shapely.centroid(g))]
     out: dict[str, list[BaseGeometry]] = {}
-    for i, (feature, where) in enumerate(zip(held, placed, strict=True), 1):
+    for i, (feature, where) in enumerate(pairs, 1):
         value = (feature.get("properties") or {}).get(field) if field else f"{str(source.get('name', 'subject'))[:60]} {i}"
         out.setdefault(NO_NAME if value in (None, "") else str(value)[:120], []).append(where)
     return out
@@ -137,4 +152,4 @@ def zone_name(values: dict[str, Any], field: str, number: int, *, is_group: bool
 
 
 __all__ = ["CUTS", "NO_NAME", "CannotPlaceError", "Placed", "Sheet", "amount", "grown", "kept", "named_shapes", "of_kind",
-           "zone_name", "zone_names"]  # fmt: skip
+           "region_of", "zone_name", "zone_names"]  # fmt: skip

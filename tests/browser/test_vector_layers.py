@@ -125,3 +125,41 @@ def test_vector_pages_are_accessible_and_fit_at_every_width(
                 problems.append(f"{width} {name} scrolls sideways")
     assert problems == []
     assert errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_table_by_polygon_stands_under_the_answer_at_every_width(
+    context: BrowserContext, analyst: User, scene: Scene, fields: Path, sign_in: Callable[[Any], None], theme: Any
+) -> None:
+    from apps.runs.selectors import run_state
+    from apps.runs.services import run_execute_now, run_start
+
+    held = vector_add_now(project=scene.project, path=fields, name=fields.name)
+    run = run_start(
+        user=analyst, project=scene.project, text="What is the mean NDVI in each field?", scenes=[scene],
+        vectors=[held.vector_info], enqueue=False,
+    )  # fmt: skip
+    assert run_execute_now(run_id=run.pk)
+    (seen,) = run_state(run.pk).history
+    sign_in(analyst)
+    page = context.new_page()
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    problems = []
+    pages = {"run": f"/runs/{run.pk}/", "observation": f"/observations/{seen.id}/", "report": f"/runs/{run.pk}/report/"}
+    for width in (1440, 1024, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        for name, address in pages.items():
+            page.goto(address)
+            page.wait_for_load_state("networkidle")
+            row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Home"))
+            expect(row.first).to_contain_text("0.847")
+            pictured(page, f"table-{name}-{theme}-{width}")
+            found = Axe().run(page).response["violations"]
+            problems += [f"{width} {name} {rule['id']}: {n['html'][:160]}" for rule in found for n in rule["nodes"]]
+            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                problems.append(f"{width} {name} scrolls sideways")
+    assert problems == []
+    assert errors == []

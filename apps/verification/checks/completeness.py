@@ -14,7 +14,7 @@ import numpy as np
 from apps.verification.checks.case import Case, Finding, day_of, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import valid_pixels
-from apps.verification.cuts import named_shapes, zone_names
+from apps.verification.cuts import named_shapes, region_of, zone_names
 from apps.verification.ground import CannotPlaceError, source_of
 from apps.verification.look import CannotLookError, look_of, same_grid
 
@@ -643,8 +643,9 @@ def every_polygon_listed(case: Case) -> Finding:
         if case.observation.tool == "measure" and isinstance(spec, dict) and spec.get("each"):
             each = str(spec["each"])
             name = str(spec.get("subject") or "subject")
-            listed = source_of(case, name if each in ("subject", name) else str(spec.get("reference") or ""))
-            wanted = list(named_shapes(case, listed))
+            is_own = each in ("subject", name)
+            listed = source_of(case, name if is_own else str(spec.get("reference") or ""))
+            wanted = list(named_shapes(case, listed, region_of(case) if is_own else None))
         elif node is not None and node["op"] == "raster.summarize.zonal" and len(node["inputs"]) == 2:
             zones = case.nodes.get(node["inputs"][1])
             params = zones["params"] if zones is not None and zones["op"] == "vector.zones" else {"dissolve": True}

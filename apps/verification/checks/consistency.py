@@ -36,7 +36,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
 from apps.verification.checks.geometry import grid_offset, told_of
 from apps.verification.checks.radiometry import statistic_of
-from apps.verification.cuts import CUTS, Sheet, amount, grown, kept, named_shapes, zone_name
+from apps.verification.cuts import CUTS, Sheet, amount, grown, kept, named_shapes, region_of, zone_name
 from apps.verification.ground import (
     WITHOUT_METRES,
     CannotPlaceError,
@@ -1887,7 +1887,7 @@ def relation_recomputes(case: Case) -> Finding:
     reads=("/result/value", "/evidence/intermediate", "/arguments/spec"),
 )
 def cut_recomputes(case: Case) -> Finding:
-    """An area, length or share of what lies inside, outside or near to outlines, cut again in an equal-area plane of the
+    """An area, length or share of what lies inside, outside or near to outlines, cut again on an equal-area cylinder of the
     verifier's own, is the value; so are the whole before cutting and the denominator of a share."""
     spec = case.arguments.get("spec")
     if case.observation.tool != "measure" or not isinstance(spec, dict) or not spec.get("clip") or spec.get("each"):
@@ -2036,12 +2036,15 @@ class _Rows:
         each = str(spec.get("each"))
         is_own = each in ("subject", str(spec.get("subject") or "subject"))
         listed = asked if is_own else source_of(case, str(spec.get("reference") or ""))
-        if case.is_limited:
+        region = region_of(case)
+        if region is not None and asked.get("mode") == "regions":
             raise CannotPlaceError("a region that is not followed here")
         if str(spec.get("metric")) not in ("count", "area", "length", "ratio", "density", "distance"):
             raise CannotPlaceError("a metric that is not followed here")
         subject = Placed([]) if is_own else place(case, asked)
-        return cls(case, spec, named_shapes(case, listed), subject, is_own=is_own)
+        if region is not None and not is_own:
+            subject = inside_of(subject, region)
+        return cls(case, spec, named_shapes(case, listed, region if is_own else None), subject, is_own=is_own)
 
     def _gaps(self, every: list[BaseGeometry]) -> dict[str, float]:
         named = str(self.spec.get("reference") or "")

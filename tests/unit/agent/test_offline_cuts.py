@@ -178,7 +178,8 @@ def test_what_the_words_do_not_tell_is_asked(text: str, says: str) -> None:
 def test_a_word_for_a_file_and_for_things_in_the_image_is_asked_about() -> None:
     unsure = plan("How many buildings are within 50 m of a road?", image=True)
     assert not unsure.steps and "Do you mean the polygons of buildings.gpkg, or buildings" in unsure.reason
-    assert spec("How many of the polygons in buildings.gpkg are within 50 m of a road?", image=True)["subject"] == "buildings.gpkg"
+    told = "How many of the polygons in buildings.gpkg are within 50 m of a road?"
+    assert spec(told, image=True)["subject"] == "buildings.gpkg"
     found = plan("How many buildings found in the image are within 50 m of a road?", image=True)
     assert found.steps[0].tool == "perceive"
     # without an image only the file can be meant
