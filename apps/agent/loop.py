@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from threading import Lock
 
 from apps.agent.answers import abstain, answer_from
 from apps.agent.arguments import validate_plan
-from apps.agent.moves import Call, CannotAnswer, Decide, Move, Settle, Stopped, next_move
+from apps.agent.moves import Call, CannotAnswer, Decide, Move, Settle, Stopped, asked_move, next_move
 from apps.agent.policy import AgentPolicy
 from apps.core.digests import canonical_json
 from apps.core.errors import ModelError, UserError
@@ -109,6 +110,8 @@ class _Run:
         self.began = clock()
         self.calls = 0
         self.planner_cost = Cost()
+        self.withdrawn: set[str] = set()
+        self.looking, self.looked_at = Lock(), self.began
 
     def drive(self, *, seed: int, revision: str, packages: dict[str, str]) -> RunState:
         state = self.recorder.state()
@@ -154,6 +157,10 @@ class _Run:
             if not state.plans:
                 self._propose(self._plan())
                 continue
+            asked = asked_move(state)
+            if asked is not None:
+                self._perform_asked(state, state.plan or state.plans[-1], asked)
+                continue
             plan, move = self._choose(state)
             if plan != state.plan:
                 self._propose(plan)
@@ -182,6 +189,16 @@ class _Run:
         assert move is not None
         return plan, move
 
+    def _perform_asked(self, state: RunState, plan: Plan, move: Move) -> None:
+        """A move for what a person asked for: a budget that is used up leaves the request unanswered, not the question."""
+        try:
+            self._perform(state, plan, move)
+        except _BudgetReachedError as e:
+            assert isinstance(move, Call)
+            held = next(o for o in state.observations.values() if any(a.id == move.ask_id for a in o.asks))
+            request = next(a.request for a in held.asks if a.id == move.ask_id)
+            self._perform(state, plan, CannotAnswer(held.id, request, "unavailable", str(e), ask_id=move.ask_id))
+
     def _perform(self, state: RunState, plan: Plan, move: Move) -> None:
         match move:
             case Call():
@@ -199,6 +216,7 @@ class _Run:
                         supporting_id=move.supporting_id,
                         p_before=before.p_correct if before else None,
                         message=move.message[:500],
+                        ask_id=move.ask_id,
                     )
                 )
             case Settle():
@@ -232,7 +250,7 @@ class _Run:
                 run_id=self.run_id,
                 parents=parents,
                 progress=self._progress(move.step),
-                is_cancelled=self.recorder.is_cancelled,
+                is_cancelled=lambda: self.recorder.is_cancelled() or self._is_withdrawn(move),
             )
             wrong = _belongs(observation, move, self.run_id, state)
         except Exception as e:
@@ -240,9 +258,26 @@ class _Run:
             observation, wrong = None, f"The tool crashed ({type(e).__name__})."
         if self.recorder.is_cancelled():
             raise _CancelledError
+        if self._is_withdrawn(move, now=True):
+            return
         if observation is None or wrong:
             observation = _failed_observation(move, self.run_id, plan.task, wrong, started_at, self.clock())
         self.recorder.append(ObservationRecorded(at=self.clock(), call_key=move.call_key, observation=observation))
+
+    def _is_withdrawn(self, move: Call, *, now: bool = False) -> bool:
+        """Whether the person took back what this call is to answer. Reading threads of a tool may ask at once: while the log is
+        looked at by one, or within a second of the last look, the others are told what was seen last (``now``: look anyhow)."""
+        if not move.ask_id or move.ask_id in self.withdrawn:
+            return bool(move.ask_id)
+        is_due = now or (self.clock() - self.looked_at).total_seconds() >= self.policy.progress_every_s
+        if is_due and self.looking.acquire(blocking=now):
+            try:
+                self.looked_at = self.clock()
+                for held in self.recorder.state().observations.values():
+                    self.withdrawn.update(held.withdrawn)
+            finally:
+                self.looking.release()
+        return move.ask_id in self.withdrawn
 
     def _decide(self, state: RunState, move: Decide) -> None:
         held = state.observations[move.observation_id]
@@ -259,6 +294,7 @@ class _Run:
                     p_before=held.decision.p_correct if held.decision else None,
                     p_after=decision.p_correct,
                     message=_answered_message(decision),
+                    ask_id=move.ask_id,
                 )
             )
         self.recorder.append(DecisionMade(at=self.clock(), observation_id=held.id, checks=checks, decision=decision))

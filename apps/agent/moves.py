@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apps.agent.arguments import (
@@ -24,6 +24,7 @@ from apps.agent.arguments import (
 from apps.agent.equivalents import equivalents
 from apps.agent.policy import AgentPolicy
 from apps.core.evidence.decision import EvidenceRequest
+from apps.core.evidence.events import EvidenceAsked
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Tool
 from apps.core.evidence.plan import Plan, PlanStep
@@ -46,16 +47,19 @@ class Call:
     parents: tuple[str, ...]
     call_key: str
     is_started: bool
+    ask_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Judge an observation; ``answers`` is the request whose supporting observation has just come in."""
+    """Judge an observation; ``answers`` is the request whose supporting observation has just come in, ``ask_id`` the person's
+    asking that led to it."""
 
     observation_id: str
     supporting: tuple[str, ...]
     requests_made: int
     answers: tuple[EvidenceRequest, str] | None = None
+    ask_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class CannotAnswer:
     outcome: str
     message: str
     supporting_id: str | None = None
+    ask_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,58 @@ def next_move(state: RunState, plan: Plan, policy: AgentPolicy) -> Move:
         else:
             return found
     return Stopped(chosen, tuple(open_steps))
+
+
+def asked_move(state: RunState) -> Move | None:
+    """The next move for what persons asked for, whatever plan the observation belongs to; None where nothing is open.
+
+    The call that would answer is made, what it brings is checked and decided for itself, then the observation is judged anew from
+    both.
+    """
+    for held in state.observations.values():
+        if held.is_rejudge_due and held.requests[-1].ask_id:
+            return Decide(held.id, _supporting(held), _made(held))
+        for ask in held.open_asks:
+            return _asked(state, held, ask)
+    return None
+
+
+def _asked(state: RunState, held: ObservationState, ask: EvidenceAsked) -> Move:
+    observation, request = held.observation, ask.request
+    arguments = fit_to_contract(observation.tool, merge(observation.arguments, request.arguments))
+    if arguments is None:
+        why = "The changes that were asked for are none that the tool takes."
+        return CannotAnswer(held.id, request, "unavailable", why, ask_id=ask.id)
+    key = _request_key(state, held, request, arguments)
+    supporting = state.for_call(key)
+    if supporting is None:
+        call = _call(state, observation.step, observation.tool, arguments, observation.parents, key)
+        return replace(call, ask_id=ask.id)
+    if supporting.decision is None:
+        return Decide(supporting.id, (), 0)
+    if supporting.observation.status.state == "failed":
+        why = supporting.observation.status.reason[:500]
+        return CannotAnswer(held.id, request, "failed", why, supporting.id, ask_id=ask.id)
+    if supporting.verdict is None and supporting.decision.decision == "request_evidence" and not _is_settled(supporting):
+        return Settle(supporting.id, "It was itself made to answer a request; no more are executed.")
+    return Decide(held.id, (*_supporting(held), supporting.id), _made(held), (request, supporting.id), ask.id)
+
+
+def _made(held: ObservationState) -> int:
+    """Requests of the machine's own that were executed: what a person asks for is bounded apart."""
+    return sum(1 for r in held.requests if r.outcome != "unavailable" and not r.ask_id)
+
+
+def _request_key(state: RunState, held: ObservationState, request: EvidenceRequest, arguments: dict[str, Any]) -> str:
+    return call_digest(
+        run_id=state.run_id,
+        step=held.observation.step,
+        tool=held.observation.tool,
+        arguments=arguments,
+        parents=held.observation.parents,
+        request_of=held.id,
+        request=request.model_dump(mode="json"),
+    )
 
 
 def _step(
@@ -210,9 +267,9 @@ def _request(state: RunState, step: PlanStep, held: ObservationState, policy: Ag
     if due is not None:
         return due
     assert held.decision is not None
-    made = [r for r in held.requests if r.outcome != "unavailable"]
-    done = {_identity(r.request) for r in held.requests}
-    todo = [r for r in held.decision.requested if _identity(r) not in done]
+    made = _made(held)
+    done = {request_identity(r.request) for r in held.requests}
+    todo = [r for r in held.decision.requested if request_identity(r) not in done]
     if not todo:
         return Settle(
             held.id,
@@ -223,28 +280,19 @@ def _request(state: RunState, step: PlanStep, held: ObservationState, policy: Ag
     request = todo[0]
     if request.kind in _FOR_A_PERSON:
         return CannotAnswer(held.id, request, "unavailable", "Only a person can give this.")
-    if len(made) >= policy.max_requests:
-        return Settle(held.id, f"{len(made)} evidence requests were executed and did not settle it.")
+    if made >= policy.max_requests:
+        return Settle(held.id, f"{made} evidence requests were executed and did not settle it.")
     observation = held.observation
     arguments, why_not = _requested_arguments(step, held, request)
     if arguments is None:
         return CannotAnswer(held.id, request, "unavailable", why_not)
-    parents = observation.parents
-    key = call_digest(
-        run_id=state.run_id,
-        step=step.step,
-        tool=step.tool,
-        arguments=arguments,
-        parents=parents,
-        request_of=held.id,
-        request=request.model_dump(mode="json"),
-    )
+    key = _request_key(state, held, request, arguments)
     supporting = state.for_call(key)
     if supporting is None:
-        return _call(state, step.step, step.tool, arguments, parents, key)
+        return _call(state, step.step, step.tool, arguments, observation.parents, key)
     if supporting.observation.status.state == "failed":
         return CannotAnswer(held.id, request, "failed", supporting.observation.status.reason[:500], supporting.id)
-    return Decide(held.id, (*_supporting(held), supporting.id), len(made) + 1, (request, supporting.id))
+    return Decide(held.id, (*_supporting(held), supporting.id), made + 1, (request, supporting.id))
 
 
 def _requested_arguments(step: PlanStep, held: ObservationState, request: EvidenceRequest) -> tuple[dict[str, Any] | None, str]:
@@ -294,8 +342,7 @@ def _rejudge_due(held: ObservationState) -> Decide | None:
     answered = sum(1 for r in held.requests if r.outcome == "answered")
     if _is_settled(held) or len(held.decisions) >= 1 + answered:
         return None
-    made = sum(1 for r in held.requests if r.outcome != "unavailable")
-    return Decide(held.id, _supporting(held), made)
+    return Decide(held.id, _supporting(held), _made(held))
 
 
 def _is_settled(held: ObservationState) -> bool:
@@ -312,7 +359,8 @@ def _verdict_of(state: RunState, observation_id: str) -> str:
     return held.verdict.value if held is not None and held.verdict is not None else ""
 
 
-def _identity(request: EvidenceRequest) -> str:
+def request_identity(request: EvidenceRequest) -> str:
+    """Equal for requests that would bring the same, whatever reason they give."""
     return same_call(request.kind, {"arguments": dict(request.arguments), "field": request.field}, ())
 
 

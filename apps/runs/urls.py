@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.runs import api, consumers, report_views, views
+from apps.runs import api, consumers, evidence_views, report_views, views
 
 urlpatterns = [
     path("runs/", views.run_list, name="run_list"),
@@ -18,6 +18,18 @@ urlpatterns = [
     path("observations/<str:observation_id>/", views.observation_page, name="observation"),
     path("observations/<str:observation_id>/panel/", views.observation_panel, name="observation_panel"),
     path("observations/<str:observation_id>/thumbnail.png", views.observation_thumbnail, name="observation_thumbnail"),
+    path("observations/<str:observation_id>/evidence/", evidence_views.evidence_of, name="evidence_of"),
+    path(
+        "observations/<str:observation_id>/evidence/<str:ask_id>/withdraw/",
+        evidence_views.evidence_withdraw,
+        name="evidence_withdraw",
+    ),
+    path("api/v1/observations/<str:observation_id>/evidence/", evidence_views.EvidenceOf.as_view(), name="api_evidence"),
+    path(
+        "api/v1/observations/<str:observation_id>/evidence/<str:ask_id>/",
+        evidence_views.EvidenceAskedDetail.as_view(),
+        name="api_evidence_asked",
+    ),
     path("api/v1/runs/", api.RunList.as_view(), name="api_runs"),
     path("api/v1/runs/<uuid:run_id>/", api.RunDetail.as_view(), name="api_run"),
     path("api/v1/runs/<uuid:run_id>/report/", report_views.RunReport.as_view(), name="api_run_report"),

@@ -27,6 +27,7 @@ from apps.runs.arguments import choices_from_text, geometry_from_text, region_fr
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
+from apps.runs.history import asks_shown, observation_history, served_ask
 from apps.runs.inspector import values_at
 from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
@@ -63,6 +64,8 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
         "detail": detail_text(held.observation),
         "note": note,
         "is_struck": held.effective == "reject",
+        "asks": asks_shown(held),
+        "serves": served_ask(state, held),
         "in_history": state.is_in_history(held.id),
         "warnings": [line.message for line in held.observation.status.log if line.level == "warning"],
     }
@@ -90,6 +93,7 @@ def run_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, An
         "steps": steps,
         "answer": answer,
         "before": state.answer_before,
+        "before_is_evidence": bool(state.answers) and state.answers[-1].cause.startswith("evidence "),
         "cites": [{"id": i, "step": by_id.get(i, "?")} for i in (answer.based_on if answer else ())],
         "claims": [
             {"text": c.text, "cites": [{"id": i, "step": by_id.get(i, "?")} for i in c.based_on]}
@@ -344,8 +348,6 @@ def run_layer(request: HttpRequest, run_id: Any, digest: str) -> HttpResponse:
 
 
 def _observation_context(request: HttpRequest, observation_id: str) -> dict[str, Any]:
-    from apps.runs.history import observation_history
-
     row, state = selectors.access_observation(person(request), observation_id)
     held = state.observations[row.id]
     ids = list(state.observations)
@@ -362,7 +364,6 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "o": held.observation,
         "decision": held.decision,
         "verdict": held.verdict,
-        "table": rows_table(held.observation),
         "checks": held.checks,
         "policy_gate": _gate(held),
         "contributions": _spoken(held),
@@ -372,9 +373,11 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "position": at + 1,
         "total": len(ids),
         "chart": series_chart(held.observation),
+        "table": rows_table(held.observation),
         "may_review": can(person(request), row.run.project, "verdict"),
         "reasons": VERDICT_REASONS,
         "children": state.descendants(row.id),
+        "may_ask": can(person(request), row.run.project, "ask"),
         "live_url": f"/ws/runs/{row.run_id}/",
         "answer": state.answer,
         "before": state.answer_before,

@@ -26,7 +26,7 @@ from apps.verification.checks import Case, Limits, run_checks
 from apps.verification.features import features_of
 from apps.verification.policy import Policy
 from apps.verification.records.verifier import RecordOpinion, RecordVerifier, is_bare_record
-from apps.verification.requests import requests_for_missing
+from apps.verification.requests import Offer, offers, requests_for_missing
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,16 @@ class CalibratedJudge:
             except Exception:
                 logger.exception("a reader did not close")
         return checks, decision.model_copy(update={"elapsed_s": round(time.perf_counter() - began, 6)})
+
+    def offers(
+        self, observation: Observation, *, question: Question | None, supporting: Sequence[Observation] = ()
+    ) -> list[Offer]:
+        """What a person may ask for on this observation, and why not the rest. Raises what reading the layers raises."""
+        case = Case(observation, question, (), (), tuple(supporting), self.layers, self.reader, self.limits)
+        try:
+            return offers(case)
+        finally:
+            case.close()
 
     def _judge(self, case: Case, requests_made: int) -> Judged:
         observation = case.observation

@@ -7,12 +7,13 @@ compared with the first one (``support``), and the agreement is a feature of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import ndimage
 
-from apps.core.evidence.decision import CheckResult, EvidenceRequest
+from apps.core.evidence.decision import CheckResult, EvidenceRequest, RequestKind
 from apps.verification.checks.case import Case, LayerUnreadableError, number_of
 from apps.verification.checks.completeness import quality_masked, series_filled, valid_share
 from apps.verification.checks.geometry import bounds_of_layer
@@ -91,6 +92,94 @@ def propose_requests(case: Case, features: Mapping[str, float], contributions: M
             EvidenceRequest(kind="human", reason=f"No other method is at hand; the weakest point is {weakest or 'unknown'}.")
         ]
     return fresh[:3]
+
+
+# What a person may ask for, in the order in which it is listed. The other kinds ask a person: they are no call.
+ASKABLE: tuple[RequestKind, ...] = (
+    "second_method",
+    "second_detector",
+    "other_scale",
+    "closer_look",
+    "refined_mask",
+    "quality_mask",
+    "other_date",
+    "complete_series",
+    "recompute",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A kind of evidence that a person may ask for: the request that would be executed, or None and why it cannot be."""
+
+    kind: RequestKind
+    request: EvidenceRequest | None
+    why_not: str = ""
+
+
+def offers(case: Case) -> list[Offer]:
+    """For each kind in ASKABLE the requests that can be executed for this tool and these inputs, or why there is none."""
+    tool, mode = case.observation.tool, case.arguments.get("mode")
+    if tool == "perceive" and mode == "regions":
+        made = _regions(case)
+    elif tool == "perceive" and mode == "objects":
+        made = _objects(case)
+    else:
+        made = _execute(case, is_asked=True) if tool == "execute" else []
+    if tool == "perceive" and (elsewhere := _other_scene(case)) is not None:
+        made.append(
+            EvidenceRequest(
+                kind="other_date",
+                reason=f"The same from the nearest other date of the same place ({_day(case, elsewhere)}).",
+                arguments={"image_paths": [elsewhere]},
+            )
+        )
+    out = []
+    for kind in ASKABLE:
+        mine = [r for r in made if r.kind == kind]
+        out += [Offer(kind, r) for r in mine] or [Offer(kind, None, _why_not(case, kind))]
+    return out
+
+
+def _why_not(case: Case, kind: RequestKind) -> str:
+    tool, mode = case.observation.tool, case.arguments.get("mode")
+    if tool == "measure":
+        return "It was measured on an earlier observation, which holds the pixels; ask there."
+    is_objects, is_regions = tool == "perceive" and mode == "objects", tool == "perceive" and mode == "regions"
+    match kind:
+        case "second_method":
+            return "This mask is made in one way only." if is_regions else "Only a mask by an index has a second method."
+        case "second_detector":
+            return "No other detector here knows the class." if is_objects else "No detector was used."
+        case "other_scale":
+            return "No detector was used."
+        case "closer_look":
+            if not is_objects:
+                return "No detector was used."
+            return (
+                "The question is limited to a region, which stands in the place of the windows."
+                if case.region is not None
+                else "No box with a score can be read."
+            )
+        case "refined_mask":
+            return "Its specks are dropped already, or the mask cannot be read." if is_regions else "There is no mask to refine."
+        case "quality_mask":
+            if tool != "execute":
+                return "The tool takes no quality mask."
+            return "No quality band that can be read was left unused."
+        case "other_date":
+            if len(case.used_scenes) != 1:
+                return "It rests on more than one scene."
+            if case.used_scenes[0].acquired_at is None:
+                return "The scene has no date."
+            days = case.limits.other_date_days
+            return f"The question has no other scene of this place, grid and bands within {days} days."
+        case "complete_series":
+            return "It is no series with a hole that the question's scenes would fill."
+        case _:
+            if tool == "execute":
+                return "No index in it can be written out over its bands; the same call would give the same result."
+            return "The same call would give the same result."
 
 
 def _roles(case: Case) -> frozenset[str]:
@@ -255,8 +344,9 @@ def _doubtful_windows(case: Case, side: int = 128, most: int = 6) -> list[list[i
     return out
 
 
-def _execute(case: Case) -> list[EvidenceRequest]:
-    """The same value by another path: the index written out as arithmetic over its bands."""
+def _execute(case: Case, *, is_asked: bool = False) -> list[EvidenceRequest]:
+    """The same value by another path: the index written out as arithmetic over its bands. Where a person asks (``is_asked``),
+    another date need not be called for by how little is valid, and a hole of a series is filled."""
     nodes = case.arguments.get("nodes")
     if not isinstance(nodes, list) or not case.nodes:
         return []
@@ -290,13 +380,23 @@ def _execute(case: Case) -> list[EvidenceRequest]:
                 arguments={"nodes": masked},
             )
         )
-    other = _other_date(case, nodes)
-    if other is not None:
+    found = valid_share(case)
+    is_due = is_asked or (found is not None and found[1] < case.limits.low_valid_share)
+    elsewhere = _other_scene(case) if is_due else None
+    if elsewhere is not None:
+        why = (
+            f"The same from the nearest other date of the same place ({_day(case, elsewhere)})."
+            if is_asked
+            else "Little of the scene is valid; the same from the nearest date of the same place."
+        )
+        out.append(EvidenceRequest(kind="other_date", reason=why, arguments={"nodes": _by_scene(case, nodes, elsewhere)}))
+    filled = series_filled(case) if is_asked else None
+    if filled is not None:
         out.append(
             EvidenceRequest(
-                kind="other_date",
-                reason="Little of the scene is valid; the same from the nearest date of the same place.",
-                arguments={"nodes": other},
+                kind="complete_series",
+                reason="The same series with the question's scenes in its longest hole.",
+                arguments={"nodes": filled},
             )
         )
     if done:
@@ -308,11 +408,10 @@ def _execute(case: Case) -> list[EvidenceRequest]:
     return out
 
 
-def _other_date(case: Case, nodes: list[Any]) -> list[Any] | None:
-    """The graph with its one scene replaced by the question's scene of the nearest other date, where little of it is valid; None
-    where there is none of the same place and roles within ``other_date_days``."""
-    found = valid_share(case)
-    if len(case.used_scenes) != 1 or found is None or found[1] >= case.limits.low_valid_share:
+def _other_scene(case: Case) -> str | None:
+    """Of an observation of one scene, the question's scene of the nearest other date; None where there is none of the same place
+    and roles within ``other_date_days``."""
+    if len(case.used_scenes) != 1:
         return None
     mine = case.used_scenes[0]
     if mine.acquired_at is None:
@@ -326,12 +425,20 @@ def _other_date(case: Case, nodes: list[Any]) -> list[Any] | None:
         and same_grid(s.grid, mine.grid)
         and s.roles >= mine.roles
     ]
-    if not fitting:
-        return None
-    other = min(fitting)[1]
+    return min(fitting)[1] if fitting else None
+
+
+def _by_scene(case: Case, nodes: list[Any], other: str) -> list[Any]:
+    """The graph with its one scene replaced."""
+    mine = case.used_scenes[0]
     return [
         {**n, "params": {**n["params"], "scene": other}}
         if isinstance(n, dict) and isinstance(n.get("params"), dict) and n["params"].get("scene") == mine.scene_id
         else n
         for n in nodes
     ]
+
+
+def _day(case: Case, scene_id: str) -> str:
+    at = case.scenes[scene_id].acquired_at
+    return f"{at:%Y-%m-%d}" if at is not None else ""

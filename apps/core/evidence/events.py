@@ -87,6 +87,26 @@ class EvidenceAnswered(_Event):
     p_before: float | None = None
     p_after: float | None = None
     message: str = Field(default="", max_length=500)
+    ask_id: str = Field(default="", max_length=64, description="the EvidenceAsked that it answers; empty: the machine's own")
+
+
+class EvidenceAsked(_Event):
+    """A person asks for evidence on an observation. It is no verdict: the effective decision and the prior stay as they are."""
+
+    type: Literal["EvidenceAsked"] = "EvidenceAsked"
+    id: str = Field(max_length=64)
+    observation_id: str
+    request: EvidenceRequest
+    note: str = Field(default="", max_length=2000)
+    author: str = Field(max_length=150)
+
+
+class EvidenceWithdrawn(_Event):
+    """A person takes back what was asked for and is not answered yet; the log keeps both."""
+
+    type: Literal["EvidenceWithdrawn"] = "EvidenceWithdrawn"
+    ask_id: str
+    author: str = Field(max_length=150)
 
 
 class AnswerGiven(_Event):
@@ -136,6 +156,8 @@ Event = Annotated[
     | ObservationRecorded
     | DecisionMade
     | EvidenceAnswered
+    | EvidenceAsked
+    | EvidenceWithdrawn
     | AnswerGiven
     | RunFinished
     | RunFailed

@@ -12,6 +12,8 @@ from apps.core.evidence.events import (
     DecisionMade,
     Event,
     EvidenceAnswered,
+    EvidenceAsked,
+    EvidenceWithdrawn,
     ObservationRecorded,
     PlanProposed,
     ProgressReported,
@@ -42,10 +44,20 @@ class ObservationState:
     verdicts: list[Verdict] = field(default_factory=list)
     undone: set[str] = field(default_factory=set)
     requests: list[EvidenceAnswered] = field(default_factory=list)
+    asks: list[EvidenceAsked] = field(default_factory=list)
+    withdrawn: dict[str, EvidenceWithdrawn] = field(default_factory=dict)
+    decided_at: list[datetime] = field(default_factory=list)
+    is_rejudge_due: bool = False
 
     @property
     def id(self) -> str:
         return self.observation.id
+
+    @property
+    def open_asks(self) -> list[EvidenceAsked]:
+        """What persons asked for that is neither answered nor withdrawn, oldest first."""
+        done = {r.ask_id for r in self.requests} | set(self.withdrawn)
+        return [a for a in self.asks if a.id not in done]
 
     @property
     def verdict(self) -> Verdict | None:
@@ -113,6 +125,9 @@ class RunState:
                     verdicts=list(held.verdicts),
                     undone=set(held.undone),
                     requests=list(held.requests),
+                    asks=list(held.asks),
+                    withdrawn=dict(held.withdrawn),
+                    decided_at=list(held.decided_at),
                 )
                 for key, held in self.observations.items()
             },
@@ -191,10 +206,22 @@ def apply(state: RunState, seq: int, event: Event) -> RunState:
             if held is not None:
                 held.checks, held.decision = event.checks, event.decision
                 held.decisions.append(event.decision)
+                held.decided_at.append(event.at)
+                held.is_rejudge_due = False
         case EvidenceAnswered():
             held = state.observations.get(event.observation_id)
             if held is not None:
                 held.requests.append(event)
+                held.is_rejudge_due = event.outcome == "answered"
+        case EvidenceAsked():
+            held = state.observations.get(event.observation_id)
+            if held is not None:
+                held.asks.append(event)
+        case EvidenceWithdrawn():
+            for o in state.observations.values():
+                if any(a.id == event.ask_id for a in o.open_asks):
+                    o.withdrawn[event.ask_id] = event
+                    state.progress.pop(o.observation.step, None)
         case AnswerGiven():
             state.answers.append(event)
         case RunFinished():

@@ -269,6 +269,28 @@ def test_requests_are_calls_that_the_tools_take(make: Callable[[], Sample]) -> N
         assert request.arguments not in [r.arguments for r in propose_requests(supported.case(), {}, {})]
 
 
+@pytest.mark.parametrize("make", [s.water, s.mean, s.objects, s.series, s.area, s.counted])
+def test_what_a_person_may_ask_for_is_a_call_that_the_tool_takes_and_the_rest_says_why_not(make: Callable[[], Sample]) -> None:
+    from apps.agent.arguments import fit_to_contract, merge
+    from apps.verification.requests import ASKABLE
+
+    made = make()
+    found = judge_of(made).offers(made.observation, question=made.question)
+    assert tuple(dict.fromkeys(o.kind for o in found)) == ASKABLE
+    for offer in found:
+        assert (offer.request is None) == bool(offer.why_not)
+        if offer.request is None:
+            continue
+        arguments = fit_to_contract(made.observation.tool, merge(made.observation.arguments, offer.request.arguments))
+        assert arguments is not None and arguments != made.observation.arguments
+        answer = made.bench.call(made.observation.tool, arguments)
+        assert answer.status.state == "ok", (offer.kind, answer.status.reason)
+    if made.observation.tool == "measure":
+        assert {o.why_not for o in found} == {"It was measured on an earlier observation, which holds the pixels; ask there."}
+    elif make is not s.series:  # which is whole, of four scenes
+        assert any(o.request for o in found)
+
+
 # --- verify FILE --------------------------------------------------------------------------------------------------------------
 def test_a_payload_with_its_context_is_judged_as_in_the_run() -> None:
     made = s.counted()
