@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from apps.accounts.models import Project, User
 from apps.imagery.models import Scene, Upload
 from apps.imagery.services import scene_ingest_now
+from tests.browser.accessible import axe_findings
 from tests.browser.conftest import FISH, SAMPLES
 from tests.unit.imagery.rasters import write
 
@@ -122,8 +122,7 @@ def test_imagery_pages_are_accessible_and_fit_at_every_width(
             page.wait_for_load_state("networkidle")
             for summary in page.locator(".fixd > summary").all():
                 summary.click()
-            found = Axe().run(page).response["violations"]
-            problems += [f"{width} {address} {rule['id']}: {n['html'][:160]}" for rule in found for n in rule["nodes"]]
+            problems += [f"{width} {address} {problem}" for problem in axe_findings(page)]
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                 problems.append(f"{width} {address} scrolls sideways")
     assert problems == []

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.db import connection
 from django.utils import timezone
 from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
@@ -20,6 +19,7 @@ from apps.imagery.models import Scene
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import event_append, run_execute_now, run_start
+from tests.browser.accessible import axe_findings
 from tests.browser.conftest import PASSPHRASE
 from tests.stack import LiveStack
 
@@ -239,11 +239,6 @@ def test_what_is_anothers_answers_404_and_closes_the_socket(
 def csrf(page: Page) -> dict[str, str]:
     headers: dict[str, str] = json.loads(page.locator("body").get_attribute("hx-headers") or "{}")
     return headers | {"Referer": page.url, "HX-Request": "true"}
-
-
-def axe_findings(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{rule['id']}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
 
 from apps.accounts.models import Project, User
@@ -16,6 +15,7 @@ from apps.imagery.services import scene_ingest_now
 from apps.prior.selectors import prior_head, prior_view
 from apps.runs.models import ObservationRow, Run
 from apps.runs.services import run_execute_now, run_start
+from tests.browser.accessible import axe_findings
 from tests.shared import ROOT
 from tests.stack import LiveStack
 
@@ -239,11 +239,6 @@ def test_others_see_nothing_of_a_project(page: Page, mara: User, fish: Scene, si
         assert answer.status == 404, address
 
 
-def _axe(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{rule['id']}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_are_accessible_and_fit_at_every_width(
@@ -255,7 +250,7 @@ def test_pages_are_accessible_and_fit_at_every_width(
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto("/accounts/login/")
-    assert _axe(page) == []
+    assert axe_findings(page) == []
     sign_in(mara)
     mine = project_create(user=mara, name="Mine")
     project = queue[0].run.project_id
@@ -271,7 +266,7 @@ def test_pages_are_accessible_and_fit_at_every_width(
             page.goto(address)
             page.wait_for_load_state("networkidle")
             if width != 1024:  # between the two nothing new is drawn, only laid out
-                problems += [f"{width} {address} {problem}" for problem in _axe(page)]
+                problems += [f"{width} {address} {problem}" for problem in axe_findings(page)]
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                 problems.append(f"{width} {address} scrolls sideways")
     assert problems == []
