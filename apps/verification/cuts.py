@@ -121,7 +121,7 @@ def named_shapes(case: Case, source: dict[str, Any], region: dict[str, Any] | No
         pairs = [(f, g) for f, g in pairs if outline.covers(shapely.centroid(g))]
     out: dict[str, list[BaseGeometry]] = {}
     for i, (feature, where) in enumerate(pairs, 1):
-        value = (feature.get("properties") or {}).get(field) if field else f"{str(source.get('name', 'subject'))[:60]} {i}"
+        value = (feature.get("properties") or {}).get(field) if field else f"feature {i}"
         out.setdefault(NO_NAME if value in (None, "") else str(value)[:120], []).append(where)
     return out
 

@@ -77,9 +77,11 @@ def put_signs(text: str, question: Question) -> Found:
     _files(out, question.vectors, question)
     _features(out, question.vectors, question.text)
     if not out.reason:
+        _attribute(out, question.vectors, is_called_so=True)
+    if not out.reason:
         _held(out, question.vectors, question)
-    if not out.reason and question.vectors:
-        _attribute(out, question.vectors)
+    if not out.reason and not out.by:
+        _attribute(out, question.vectors, is_called_so=False)
     if not out.reason and not out.keys and question.vectors:
         _only_file(out, question.vectors)
     if not out.reason and question.vectors:
@@ -323,8 +325,16 @@ _EACH_NOUN = "|".join(
 EACH_WORDS = r"(?:each|every)(?: (?:one|single|individual))?(?: of)?|per|(?<!ed )(?<!up )(?<!in )(?<!en )by"
 
 
-def _attribute(out: Found, vectors: Iterable[VectorInfo]) -> None:
-    """'per continent', 'by crop': the attribute of a vector file whose values are the rows."""
+def _attribute(out: Found, vectors: Iterable[VectorInfo], *, is_called_so: bool) -> None:
+    """'per continent', 'by crop': the attribute of a vector file whose values are the rows. An attribute whose name is also a word
+    for things ("per building") is taken only where it is said to be one ("per attribute building")."""
+    words = lexicon()
+    things = {
+        *words.fillers,
+        *(w for o in words.objects.values() for w in o.words),
+        *(w for e in words.targets.values() for w in (*e.words, *e.narrower)),
+    }
+    nouns = [_NOUN, *(p for v in vectors if (p := _noun_of(v)))]
     named = {key.split(":")[1] for key in out.keys.values() if key.startswith("vector:")}
     owners: dict[str, list[tuple[VectorInfo, str]]] = {}
     for v in vectors:
@@ -333,7 +343,10 @@ def _attribute(out: Found, vectors: Iterable[VectorInfo]) -> None:
                 owners.setdefault(name.lower(), []).append((v, name))
     for called, held in sorted(owners.items(), key=lambda o: -len(o[0])):
         many = rf"{re.escape(called)}|{re.escape(called.replace('_', ' '))}"
-        pattern = rf"\b(?:{EACH_WORDS}) (?:the )?(?:attribute |field |column |value of )?(?:{many})(?![\w\-]|\.\w)"
+        if not is_called_so and (called in things or any(re.fullmatch(p, called) for p in nouns)):
+            continue
+        said = r"(?:attribute |column |value of (?:the )?(?:attribute |column )?)" if is_called_so else ""
+        pattern = rf"\b(?:{EACH_WORDS}) (?:the )?{said}(?:{many})(?![\w\-]|\.\w)"
         if not re.search(pattern, out.text):
             continue
         chosen = [h for h in held if h[0].vector_id in named] or held

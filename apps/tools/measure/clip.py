@@ -203,7 +203,7 @@ def groups_of(source: Measured) -> list[tuple[str, list[int]]]:
     assert source.features is not None
     named = source.source.name_field
     if not named:
-        return [(f"{source.source.name[:60]} {i}", [i - 1]) for i in range(1, len(source.features) + 1)]
+        return [(f"feature {i}", [i - 1]) for i in range(1, len(source.features) + 1)]
     held: dict[str, list[int]] = {}
     for i, values in enumerate(source.properties):
         held.setdefault(_name(values, named), []).append(i)

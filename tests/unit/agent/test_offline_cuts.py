@@ -120,6 +120,13 @@ def test_rows_are_named_by_the_files_names_or_by_an_attribute() -> None:
     assert listed("How many sites are in each district?")["name_field"] == "name"
     assert listed("How many sites per borough?")["name_field"] == "borough"
     assert listed("What is the area of districts.geojson by borough?")["name_field"] == "borough"
+    # an attribute that is also a word for things must be called one
+    odd = DISTRICTS.model_copy(update={"fields": ("name", "building", "site")})
+    question = Question(text="How many sites per attribute site are there?", scenes=(), vectors=(FILES["sites"], odd))
+    told: Any = OfflinePlanner().plan(question).steps[0].arguments
+    assert [x.get("name_field") for x in told["sources"]] == [None, "site"]
+    plainly = question.model_copy(update={"text": "What is the length per building?"})
+    assert not OfflinePlanner().plan(plainly).steps
     grouped = nodes(plan("What is the mean NDVI per borough?", image=True))["vector.zones"]
     assert (grouped["name"], grouped["group"]) == ("borough", True)
     bare = plan("How many sites are in each of buildings.gpkg?")

@@ -264,7 +264,7 @@ def test_rows_without_a_name_stand_together_and_are_told() -> None:
     o = call(b, {"plots": {"vector": digest, "name_field": "kind"}}, metric="area", each="plots")
     assert list(rows(o)) == ["a", "(no value)"] and any("no value" in line.message for line in o.status.log)
     bare = call(b, {"plots": digest}, metric="area", each="plots")
-    assert list(rows(bare)) == ["plots 1", "plots 2", "plots 3"]
+    assert list(rows(bare)) == ["feature 1", "feature 2", "feature 3"]
     gone = call(b, {"plots": {"vector": digest, "name_field": "nothing"}}, metric="area", each="plots")
     assert gone.status.state == "failed" and "attribute nothing" in gone.status.reason
 
