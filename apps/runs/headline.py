@@ -65,7 +65,8 @@ def detail_text(observation: Observation) -> str:
     if isinstance(valid, int):
         parts.append(f"{valid:,} valid px")
     kept, candidates = middle.get("kept"), middle.get("candidates")
-    if isinstance(kept, int) and isinstance(candidates, int):
+    # two landmarks are two: nothing was chosen among candidates
+    if isinstance(kept, int) and isinstance(candidates, int) and observation.configuration.coarse != "measurement":
         parts.append(f"{kept:,} kept of {candidates:,} candidates")
     interval, result_unit = observation.result.interval, observation.result.unit
     if interval:

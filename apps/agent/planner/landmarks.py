@@ -273,8 +273,11 @@ def _plan(question: Question, asked: _Asked, signs: dict[str, str], task: TaskRe
     if question.choices:
         options, kind = {**options, "of": "value", "mode": "nearest"}, "choice"
     warnings: tuple[str, ...] = ()
+    if steps:
+        warnings = ("A detector says where they are: it may have missed one or taken something else for one. Look at its boxes.",)
     if unit == "px":
-        warnings = ("The image has neither a coordinate system nor a GSD, so the distance is in pixels; set the GSD for metres.",)
+        why = "The image has neither a coordinate system nor a GSD, so the distance is in pixels; set the GSD for metres."
+        warnings = (*warnings, why)
     return Plan(
         task=task,
         steps=(*steps, step),

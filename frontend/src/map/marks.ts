@@ -211,7 +211,7 @@ export class Marks {
   private ask(): void {
     const [name] = this.queue;
     const output = this.panel?.querySelector("output");
-    if (output) output.textContent = this.isOn && name ? `Mark ${name}: click for a point, drag for a box` : "";
+    if (output) output.textContent = this.isOn && name ? `${name}: click a point or drag a box. Esc ends` : "";
   }
 
   private drop(): void {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from apps.imagery.models import Scene
 from apps.imagery.services import scene_ingest_now
 from apps.runs import selectors
 from apps.runs.models import Run
-from apps.runs.services import run_execute_now
+from apps.runs.services import run_execute_now, run_start
 from tests.integration.conftest import SAMPLES
+from tests.shared import DATA, has_shared
 
 PICTURE = SAMPLES / "2019_YELL_2_541000_4977000_image_crop.png"
 A, BOX, MIDDLE = (-1.225, 50.742), (-1.204, 50.730, -1.200, 50.734), (-1.202, 50.732)
@@ -145,6 +147,29 @@ def test_one_mark_and_coordinates_in_words(client: Client, project: Project, fis
     run_execute_now(run_id=made.json()["id"])
     answer = selectors.run_state(made.json()["id"]).answer
     assert answer is not None and answer.value == pytest.approx(METRES, abs=1e-3)
+
+
+@pytest.mark.ml
+@pytest.mark.skipif(not has_shared(), reason="the picture is in the shared data")
+def test_two_planes_that_the_detector_finds(analyst: User, project: Project) -> None:
+    """The two planes of the picture, their outlines read off by eye at sixteen times its size: middles (134.2, 100.3) and
+    (161.9, 106.9)."""
+    picture = scene_ingest_now(project=project, path=DATA / "objects" / "deepness_planes_lawica.png", gsd_m=0.5)
+    question = "What is the distance between the two planes?"
+    run = run_start(user=analyst, project=project, text=question, scenes=[picture], enqueue=False)
+    run_execute_now(run_id=run.pk)
+    state = selectors.run_state(run.pk)
+    assert state.answer is not None and not state.answer.abstained, state.answer
+    by_eye = 0.5 * math.dist((134.2, 100.3), (161.9, 106.9))
+    low, high = state.answer.interval or (0, 0)
+    assert state.answer.value == pytest.approx(by_eye, abs=1.0) and low < by_eye < high
+    assert "Look at its boxes" in state.answer.warnings[0]
+    # the trees of a forest are not told apart: the two that are meant have to be marked
+    crowns = scene_ingest_now(project=project, path=SAMPLES / "OSBS_029.tif", roles={"red": 1, "green": 2, "blue": 3})
+    run = run_start(user=analyst, project=project, text="How far apart are the two trees?", scenes=[crowns], enqueue=False)
+    run_execute_now(run_id=run.pk)
+    answer = selectors.run_state(run.pk).answer
+    assert answer is not None and answer.code == "NEEDS_LANDMARKS" and "2 were meant" in answer.text
 
 
 def test_the_form_asks_for_marks_keeps_them_and_shows_them(ask: Any, client: Client, project: Project, fish: Scene) -> None:

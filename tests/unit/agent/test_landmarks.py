@@ -150,6 +150,7 @@ def test_things_that_a_detector_finds() -> None:
         {"name": "plane 1", "layer": layer, "index": 0},
         {"name": "plane 2", "layer": layer, "index": 1},
     ]
+    assert "A detector says where they are" in made.warnings[0]
     made = ask("How far is the ship from the storage tank?")
     assert [s.step for s in made.steps] == [1, 2, 3]
     assert [one["layer"] for one in call(made)["landmarks"]] == [

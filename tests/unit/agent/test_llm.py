@@ -18,6 +18,7 @@ from apps.agent.planner.llm import LlmPlanner, draft_schema
 from apps.agent.planner.offline import OfflinePlanner
 from apps.agent.policy import AgentPolicy
 from apps.core.errors import ModelError
+from apps.core.evidence.landmark import Landmark
 from tests.unit.agent.scripted import (
     LogRecorder,
     ScriptedJudge,
@@ -158,6 +159,20 @@ def test_the_region_is_the_questions_whatever_the_model_says() -> None:
     assert plan.steps[0].arguments["region"] == REGION
     assert plan.steps[0].arguments["region_crs"] == "EPSG:4326"
     assert "region" not in LlmPlanner(ScriptedProvider(moved)).plan(question()).steps[0].arguments
+
+
+def test_marks_are_the_questions_whatever_the_model_says() -> None:
+    marks = (Landmark(name="A", point=(3.0, 4.0), crs="image", precision=1.5), Landmark(name="B", box=(5, 6, 7, 8), crs="image"))
+    call = {"image_paths": ["a"], "objective": "how far", "mode": "measurement",
+            "landmarks": ["B", {"name": "A", "point": [0, 0], "crs": "image"}]}  # fmt: skip
+    step = {"step": 1, "tool": "perceive", "arguments": call, "why": "Distance."}
+    provider = ScriptedProvider(draft(steps=[step]))
+    plan = LlmPlanner(provider).plan(question().model_copy(update={"landmarks": marks}))
+    assert plan.steps[0].arguments["landmarks"] == [
+        {"name": "B", "box": [5.0, 6.0, 7.0, 8.0], "crs": "image"},
+        {"name": "A", "point": [3.0, 4.0], "crs": "image", "precision": 1.5},
+    ]
+    assert json.loads(provider.seen[0][1]["content"])["marks"] == ["A", "B"]
 
 
 def test_multiple_choice_must_end_in_a_choice() -> None:
