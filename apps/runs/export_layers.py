@@ -89,13 +89,16 @@ def has_vectors(state: RunState) -> bool:
     """Whether a GeoPackage of the run would hold a layer."""
     question = state.question
     return bool(
-        (question and question.region) or vectors_used(state) or next(vector_refs(state.observations.values()), None)
+        (question and (question.region or question.landmarks))
+        or vectors_used(state)
+        or next(vector_refs(state.observations.values()), None)
     )
 
 
 def geopackage_layers(state: RunState, store: LayerStore) -> list[GeoPackageLayer]:
-    """All vector layers of the run: the region, the vector files that its plan names, and what every observation found, rejected
-    ones too (``decision``, ``verdict`` and ``in_history`` tell). UserError TOO_LARGE beyond MAX_FEATURES."""
+    """All vector layers of the run: the region and the marked places of the question, the vector files that its plan names, and
+    what every observation found, rejected ones too (``decision``, ``verdict`` and ``in_history`` tell). UserError TOO_LARGE
+    beyond MAX_FEATURES."""
     question = state.question
     scenes = question.scenes if question else ()
     out: list[GeoPackageLayer] = []
@@ -120,6 +123,17 @@ def geopackage_layers(state: RunState, store: LayerStore) -> list[GeoPackageLaye
         crs = None if question.region_crs == "image" else question.region_crs
         feature = {"type": "Feature", "geometry": question.region, "properties": {"label": "region of the question"}}
         add("region", crs, "Region of the question.", "polygons", [feature])
+    for frame in dict.fromkeys(m.crs for m in (question.landmarks if question else ())):
+        places = [
+            {
+                "type": "Feature",
+                "geometry": mapping(shapely.box(*m.box) if m.box else shapely.Point(m.middle)),
+                "properties": {"label": m.name, "precision": m.precision},
+            }
+            for m in (question.landmarks if question else ())
+            if m.crs == frame
+        ]
+        add("marks", None if frame == "image" else frame, "Places that the person marked.", "points", places)
     for vector in vectors_used(state):
         shapes, crs = store.read_vector(vector.artifact)
         add(f"input_{vector.name.rsplit('.', 1)[0]}", crs, f"Vector file “{vector.name}” as it was measured.", "polygons", shapes)

@@ -46,6 +46,10 @@ _HAN = re.compile("[\u2e80-\u2fdf\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\
 _HEAD_ROOM_PT = 70
 # What a frame keeps free on each side.
 _PADDING_PT = 6
+# Of a cell: left, right, top, bottom.
+_CELL_PT = (2, 4, 2, 2.5)
+# Rows higher than this are split over pages.
+_MOST_ROW_PT = 300
 
 
 @dataclass(slots=True)
@@ -345,19 +349,30 @@ def _grid(rows: list[list[Any]], parts: Sequence[float], width: float, heads: in
 
     columns = len(rows[0])
     given = list(parts) if len(parts) == columns else [1.0] * columns
-    table = Table(rows, colWidths=[width * p / sum(given) for p in given], repeatRows=heads, splitInRow=1, spaceAfter=6)
+    widths = [width * p / sum(given) for p in given]
+    heights = [_row_height(row, widths) for row in rows]
+    table = Table(rows, colWidths=widths, rowHeights=heights, repeatRows=heads, splitInRow=1, spaceAfter=6)
+    left, right, top, bottom = _CELL_PT
     table.setStyle(
         [
             ("VALIGN", (0, 0), (-1, -1), "TOP"),
             ("LINEBELOW", (0, 0), (-1, -1), 0.4, "#D5DBE1"),
-            ("LEFTPADDING", (0, 0), (-1, -1), 2),
-            ("RIGHTPADDING", (0, 0), (-1, -1), 4),
-            ("TOPPADDING", (0, 0), (-1, -1), 2),
-            ("BOTTOMPADDING", (0, 0), (-1, -1), 2.5),
+            ("LEFTPADDING", (0, 0), (-1, -1), left),
+            ("RIGHTPADDING", (0, 0), (-1, -1), right),
+            ("TOPPADDING", (0, 0), (-1, -1), top),
+            ("BOTTOMPADDING", (0, 0), (-1, -1), bottom),
             *([("BACKGROUND", (0, 0), (-1, heads - 1), "#EEF1F4")] if heads else []),
         ]
     )
     return table
+
+
+def _row_height(row: list[Any], widths: Sequence[float]) -> float | None:
+    """Height of a row in points, told to the table so that it need not set all rows again on each page; None for one that a page
+    cannot hold, which the table measures as it splits it."""
+    left, right, top, bottom = _CELL_PT
+    most = max((c.wrap(w - left - right, 1e6)[1] for c, w in zip(row, widths, strict=True) if c), default=0.0)
+    return most + top + bottom if most <= _MOST_ROW_PT else None
 
 
 # --- the figure -------------------------------------------------------------------------------------------------------------

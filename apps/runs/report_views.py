@@ -149,13 +149,16 @@ class _AnyFile(BaseRenderer):
         return bytes(JSONRenderer().render(data, accepted_media_type, renderer_context))
 
 
+_NO_FORMAT = OpenApiParameter("format", exclude=True)
+
+
 class RunReport(APIView):
     """The run as a file, in the forms of its report page."""
 
     renderer_classes = (JSONRenderer, _AnyFile)
 
     @extend_schema(
-        parameters=[OpenApiParameter("as", str, required=True, enum=[f.kind for f in report_forms(RunState())])],
+        parameters=[OpenApiParameter("as", str, required=True, enum=[f.kind for f in report_forms(RunState())]), _NO_FORMAT],
         responses={(200, f.media_type.split(";")[0]): OpenApiTypes.BINARY for f in report_forms(RunState())},
     )
     def get(self, request: Request, run_id: Any) -> HttpResponse:

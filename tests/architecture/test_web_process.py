@@ -31,6 +31,8 @@ def walk(resolver):
 print(json.dumps({"tried": tried, "addresses": walk(get_resolver())}))
 """
 BANNED = ("torch", "torchvision", "ultralytics", "cv2", "onnxruntime", "tensorflow", "sklearn", "transformers")
+# Opens and writes vector files, in processes of its own.
+APART = ("pyogrio", "fiona", "osgeo")
 
 
 def _import_web(banned: tuple[str, ...]) -> dict[str, object]:
@@ -54,3 +56,7 @@ def test_web_process_imports_no_ml_library() -> None:
 
 def test_the_note_taker_sees_what_is_imported() -> None:
     assert "rasterio" in _import_web(("rasterio",))["tried"]  # type: ignore[operator]
+
+
+def test_web_process_imports_no_vector_driver() -> None:
+    assert _import_web(APART)["tried"] == []

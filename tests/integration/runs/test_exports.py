@@ -367,3 +367,23 @@ def test_provenance_tells_inputs_calls_and_marks(client: Client, analyst: User, 
     assert told["inputs"][0]["digest"] == "sha256:" + hashlib.sha256((SAMPLES / "OSBS_029.tif").read_bytes()).hexdigest()
     assert all(o["verdicts"][0]["author"] == "analyst" and o["decisions"] for o in told["observations"])
     assert told["events"] == trees.last_seq
+
+
+def test_gpkg_holds_the_places_that_were_marked(
+    client: Client, analyst: User, project: Project, fish: Scene, tmp_path: Path
+) -> None:
+    from apps.core.evidence.landmark import Landmark
+
+    west, south, east, north = fish.scene_info.grid.lonlat_bounds()
+    x, y = (west + east) / 2, (south + north) / 2
+    corner = (x - 0.004, y - 0.003, x - 0.002, y - 0.001)
+    marks = [Landmark(name="A", point=(x, y), precision=4.5), Landmark(name="B", box=corner)]
+    run = asked(analyst, project, fish, "How far is A from B?", landmarks=marks)
+    path = tmp_path / "x.gpkg"
+    path.write_bytes(taken(client, run, "gpkg").content)
+    meta, _, shapes, columns = pyogrio.raw.read(path, layer="marks")
+    values = dict(zip(meta["fields"].tolist(), columns, strict=True))
+    assert meta["crs"] == "EPSG:4326" and values["label"].tolist() == ["A", "B"] and values["precision"][0] == 4.5
+    point, box = shapely.from_wkb(shapes)
+    assert (point.x, point.y) == (x, y)
+    assert box.bounds == corner
