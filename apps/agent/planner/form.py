@@ -407,6 +407,15 @@ class PlanBuilder:
             raise RefusalError("Both are the same thing.", "NO_ANSWER", {"form": ["reference"]})
         if f.relation in ("within", "beyond") and f.relation_m is None:
             raise RefusalError(f"{f.relation.capitalize()} which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
+        at = self.things.get(f.reference)
+        is_hollow = at is not None and (at.vector is None or not at.vector.count_of(POLYGONS))
+        if at is not None and is_hollow and f.relation in ("inside", "outside", "wholly_inside") and not f.clip:
+            held = f"holds {at.vector.noun}, which have" if at.vector is not None else "is a place, which has"
+            raise RefusalError(
+                f"{at.label} {held} no inside. Ask for what lies within a distance, or farther away.",
+                "NO_ANSWER",
+                {"form": ["reference"]},
+            )
         if f.each:
             self._check_each()
         if f.what == "share" and not f.relation:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from apps.agent.planner.lexicon import lexicon
-from apps.agent.planner.spatial import EACH_WORDS, SIGN, Found, Relation, nearest_in, relation_in
+from apps.agent.planner.spatial import EACH_WORDS, OUTLINE_WORDS, SIGN, Found, Relation, nearest_in, relation_in
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
 from apps.core.evidence.plan import Question
@@ -126,7 +126,7 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
                 others = tuple(dict.fromkeys(things[at] for at in after[1:] if things[at] != reference))
             if extra := [k for k in named if k not in (before, reference, *others)]:
                 return Roles(refusal=f"One relation between two things at a time; {len(extra) + 2} things are named.")
-            t.mark(relation.at, relation.end)
+            t.mark(relation.at, after[0])  # only small words stand before the reference
             _take_signs(t)
             return Roles("measure", subject=before, reference=reference, others=others, relation=relation.kind,
                          distance_m=relation.distance_m, how=relation.how)  # fmt: skip
@@ -140,9 +140,16 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
         _take_signs(t)
         return Roles("measure", subject=key)
     if all(k.startswith("vector:") for k in signs.values()) and len(set(signs.values())) == 2:
-        one, other = dict.fromkeys(signs.values())
-        _take_signs(t)
-        return Roles("measure", subject=one, reference=other)
+        one, other = dict.fromkeys(things[at] for at in sorted(things) if things[at] in set(signs.values()))
+        # "how many sites does the district have?"
+        gap = r"[^\ue000-\ue3ff]*"
+        if t.find(rf"{SIGN}{gap}\b(?:does|do|did) {gap}{SIGN}{gap}\b(?:have|contain|hold|include)\b"):
+            t.take_all(r"\b(?:does|do|did|have|contain|hold|include)\b")
+            _take_signs(t)
+            return Roles("measure", subject=one, reference=other, relation="inside")
+        if t.has(r"\bratio\b"):
+            _take_signs(t)
+            return Roles("measure", subject=one, reference=other)
     return Roles(refusal="I see the places, but not what is asked of them.")
 
 
@@ -199,7 +206,7 @@ def _zone(t: Text, found: Found, question: Question) -> Roles:
         buffer_m = convert(float(near["d"].replace(",", "")), unit, "m")
         t.mark(*near.span())
     else:
-        t.take(rf"{_PREPOSITION}*(?:any of |all of )?(?:the )?{SIGN}")
+        t.take(rf"{_PREPOSITION}*(?:the )?(?:{OUTLINE_WORDS} of )?(?:any of |all of )?(?:the )?{SIGN}")
     t.take_all(r"\b(?:lie|lies|lying|located|situated|fall|falls)\b")
     if t.has(SIGN):
         return Roles(refusal="The file is named twice; I do not see what is asked of it.")
@@ -470,6 +477,8 @@ def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_
     if roles.each:
         if what not in ("count", "area", "length", "share", "density", "distance"):
             return "For each of several I list numbers, areas, lengths, shares, densities or distances; ask for one of these."
+        if noun == "lines" and what in ("count", "density") and roles.reference and relation == "inside":
+            return _LINES_IN
         if what == "distance" and out["distance_statistic"] == "mean":
             return "For each of several the distance is the shortest one."
         if what == "share":
@@ -512,11 +521,14 @@ def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_
     if noun == "lines" and relation in ("inside", "outside"):
         if what == "exists" and relation == "inside":
             return out | {"relation": "overlaps"}
-        return (
-            "A line may lie partly inside: those that cross it, those that lie in it wholly, or their length in it? Write “how "
-            "many … overlap”, “how many … lie completely inside”, or “what length of … lies inside”."
-        )
+        return _LINES_IN
     return out
+
+
+_LINES_IN = (
+    "A line may lie partly inside: those that cross it, those that lie in it wholly, or their length in it? Write “how many … "
+    "overlap”, “how many … lie completely inside”, or “what length of … lies inside”."
+)
 
 
 # Relations that tell which part of a thing is meant.

@@ -219,6 +219,11 @@ def read_question(question: Question) -> Reading:
         subject = next((v for v in question.vectors if roles.subject.split(":")[1:2] == [v.vector_id]), None)
         is_one = subject is not None and (subject.n == 1 or roles.subject.count(":") > 1)
         read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "", is_one=is_one)
+        if thresholds and thresholds[0].unit:
+            # "more than 10 ha of the fields" is a limit of their area, never of their number
+            if dimension(thresholds[0].unit) != "area" or (unit and unit != thresholds[0].unit):
+                return Reading(None, f"A limit in {thresholds[0].unit} is none of a number of things or of an area.", guess=guess)
+            unit = thresholds[0].unit
         if isinstance(read, str):
             return Reading(None, read, guess=guess)
         if bound and read["what"] != "exists":

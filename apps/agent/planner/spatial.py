@@ -326,8 +326,8 @@ EACH_WORDS = r"(?:each|every)(?: (?:one|single|individual))?(?: of)?|per|(?<!ed 
 
 
 def _attribute(out: Found, vectors: Iterable[VectorInfo], *, is_called_so: bool) -> None:
-    """'per continent', 'by crop': the attribute of a vector file whose values are the rows. An attribute whose name is also a word
-    for things ("per building") is taken only where it is said to be one ("per attribute building")."""
+    """'per continent', 'by crop': the attribute of a vector file whose values are the rows. An attribute whose name is also a
+    word for things ("per building") is taken only where it is said to be one ("per attribute building")."""
     words = lexicon()
     things = {
         *words.fillers,
@@ -395,7 +395,13 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         ),
     ),
     ("apart", rf"{_NOT}touch(?:es|ed|ing)?\b"),
-    ("not_overlapping", rf"{_NOT}(?:overlap(?:ped|ping)?|intersect(?:ed|ing)?|cross(?:ed|ing)?)(?: with| by)?\b"),
+    (
+        "not_overlapping",
+        (
+            rf"{_NOT}(?:overlap(?:ped|ping)?|intersect(?:ed|ing)?|cross(?:ed|ing)?)(?: with| by)?\b|"
+            rf"{_VERB}(?:completely|fully|entirely|wholly) (?:{_VERB})outside(?: of)?\b"
+        ),
+    ),
     ("outside", rf"(?:{_NOT}(?:inside|within|in|on)|{_VERB}outside)(?: of)?\b(?! \d)"),
     (
         "wholly_inside",
@@ -421,7 +427,9 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         rf"{_VERB}\b(?:inside|within|contained (?:in|by)|in|on)(?: of)?\b",
     ),
 )
-_SMALL = re.compile(r"\b(?:the|any|all|of|nearest|closest|this|that|these|those|some)\b")
+# "within the boundary of the district" is within the district
+OUTLINE_WORDS = r"(?:boundary|boundaries|borders?|outlines?|limits|extent|area|region)"
+_SMALL = re.compile(rf"\b(?:the|any|all|of|nearest|closest|this|that|these|those|some|{OUTLINE_WORDS})\b")
 _NUMBERS = rf"\d{{1,3}}|{'|'.join(_COUNTS)}"
 _NEAREST = re.compile(rf"\b(?P<k>{_NUMBERS}) (?:nearest|closest)\b|\b(?:nearest|closest) (?P<k2>{_NUMBERS})\b")
 

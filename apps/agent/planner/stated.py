@@ -31,7 +31,7 @@ _SHAPE = r"(?:region|area|zone|polygon|shape|boundary|boundaries|borders?|outlin
 IN_REGION = (
     rf"\b(?:not )?(?:inside|within|outside)(?: of)? (?:the |this |that |my |our )?{_SHAPE}\b"
     r"(?! (?:of|with|where|that|covered)\b)|"
-    r"\b(?:in|for|of|over|across|throughout) (?:the|this|that|my|our) region\b(?! of\b)"
+    r"(?:\b(?:in|for|of|over|across|throughout) |\b)(?:the|this|that|my|our) region\b(?! of\b)"
 )
 
 

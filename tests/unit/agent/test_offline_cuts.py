@@ -68,6 +68,11 @@ def spec(text: str, **more: Any) -> dict[str, Any]:
         ("How many polygons of fields.geojson do not touch buildings.gpkg?", {"metric": "count", "relation": "apart"}),
         ("How many polygons of fields.geojson do not overlap buildings.gpkg?", {"relation": "not_overlapping"}),
         ("How many of the polygons in fields.geojson lie completely inside districts.geojson?", {"relation": "wholly_inside"}),
+        ("How many sites does Mitte have?", {"metric": "count", "subject": "sites.csv", "relation": "inside"}),
+        ("How many sites lie within the boundary of Mitte?", {"metric": "count", "reference": "Mitte", "relation": "inside"}),
+        ("How many fields lie entirely outside Mitte?", {"metric": "count", "relation": "not_overlapping"}),
+        ("Is more than 10 ha of the fields within Mitte?", {"metric": "area", "unit": "ha", "clip": True}),
+        ("Are there more than 5 sites in Mitte?", {"metric": "count", "relation": "inside"}),
         ("Is there any road inside Mitte?", {"metric": "count", "relation": "overlaps"}),
         ("How many buildings are not within 50 m of a road?", {"subject": "buildings.gpkg", "relation": "beyond"}),
     ],
@@ -173,6 +178,13 @@ def test_the_image_in_each_and_outside(text: str, zones: dict[str, Any], zonal: 
         ("Is there a site in each district?", "For each of several I list"),
         ("What share of the sites lies in each district?", "The share of what"),
         ("How many sites are outside each district?", "nearly everything"),
+        ("How many roads are in each district?", "A line may lie partly inside"),
+        ("What is the density of roads in each district?", "A line may lie partly inside"),
+        ("How many sites are inside roads.kml?", "no inside"),
+        ("How many polygons of the fields are inside 50.53, -1.58?", "no inside"),
+        ("How many sites Mitte?", "not what is asked of them"),
+        ("What is the number of fields and districts?", "not what is asked of them"),
+        ("Is more than 10 km of the roads within 100 m of the sites?", "A limit in km"),
         ("How many sites are in each parcel?", "Each parcel of which file"),
     ],
 )
@@ -207,6 +219,12 @@ def test_a_region_that_is_not_there_is_asked_for(words: str) -> None:
         assert not refused.steps and "not left out" in refused.reason
     else:
         assert plan(f"What is the mean NDVI {words}?", image=True, region=REGION).steps[0].arguments["region"] == REGION
+
+
+def test_the_region_is_asked_for_wherever_it_stands() -> None:
+    for text in ("How many hectares of the region are water?", "What percentage of the region is water?",
+                 "What is the region with the highest NDVI?"):  # fmt: skip
+        assert plan(text, image=True).code == "NEEDS_REGION", text
 
 
 def test_the_area_that_is_the_image_is_not_a_region() -> None:
