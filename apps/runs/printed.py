@@ -318,6 +318,10 @@ def _rows(node: Node) -> Iterator[Node]:
 def _table(node: Node, sheet: dict[str, Any], width: float) -> Iterator[Any]:
     from reportlab.platypus import Paragraph
 
+    for child in node.children:
+        # one that only readers of the screen hear says what the heading says
+        if isinstance(child, Node) and child.tag == "caption" and "vh" not in child.classes:
+            yield Paragraph(_inline(child), sheet["caption"])
     rows: list[list[Any]] = []
     heads = 0
     for row in _rows(node):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, expect
 from pypdf import PdfReader
 
@@ -22,6 +21,7 @@ from apps.review.services import verdict_give
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
+from tests.browser.accessible import axe_findings
 from tests.browser.conftest import SAMPLES
 
 pytestmark = pytest.mark.browser
@@ -134,8 +134,7 @@ def test_the_report_is_accessible_and_fits_at_every_width(
             page.goto(f"/runs/{run.pk}/report/")
             page.locator("#map[data-ready]").wait_for(state="attached")
             page.locator("details.fold").evaluate_all("all => all.forEach((d) => { d.open = true; })")
-            found = Axe().run(page).response["violations"]
-            problems += [f"{width} {name} {rule['id']}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
+            problems += [f"{width} {name} {problem}" for problem in axe_findings(page)]
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                 problems.append(f"{width} {name} scrolls sideways")
             if shots := os.environ.get("RSURE_SHOTS"):
