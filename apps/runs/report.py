@@ -176,6 +176,20 @@ def provenance_json(state: RunState) -> dict[str, Any]:
                     for d in h.decisions
                 ],
                 "verdicts": [v.model_dump(mode="json") | {"undone": v.id in h.undone} for v in h.verdicts],
+                "asked": [
+                    {
+                        "by": a.author,
+                        "at": a.at.isoformat(),
+                        "kind": a.request.kind,
+                        "note": a.note,
+                        "withdrawn": a.id in h.withdrawn,
+                    }
+                    for a in h.asks
+                ],
+                "evidence": [
+                    {"kind": r.request.kind, "outcome": r.outcome, "supporting": r.supporting_id, "p_after": r.p_after}
+                    for r in h.requests
+                ],
                 "in_history": state.is_in_history(h.id),
             }
             for h in state.observations.values()

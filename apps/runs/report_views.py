@@ -52,16 +52,7 @@ def report_context(request: HttpRequest, run: Run, state: RunState) -> dict[str,
         "evidence": evidence,
         "checks_open": [c for c in checks if c["check"].outcome not in ("passed", "not_applicable")],
         "checks_passed": [c for c in checks if c["check"].outcome == "passed"],
-        "people": [
-            {
-                "step": held.observation.step,
-                "verdict": verdict,
-                "is_undone": verdict.id in held.undone,
-                "reason": _REASONS.get(verdict.reason, verdict.reason),
-            }
-            for held in observations
-            for verdict in held.verdicts
-        ],
+        "people": _people(state),
         "vectors": vectors_used(state),
         "files": [
             {"step": held.observation.step, "ref": ref, "format": _format(ref.media_type)}
@@ -71,6 +62,23 @@ def report_context(request: HttpRequest, run: Run, state: RunState) -> dict[str,
         "verifiers": sorted({d.verifier for held in observations for d in held.decisions if d.verifier}),
         "packages": ", ".join(f"{k} {v}" for k, v in (state.started.packages if state.started else {}).items()),
     }
+
+
+def _people(state: RunState) -> list[dict[str, Any]]:
+    """What persons said of the observations and asked for, in the order of time, taken back or not."""
+    said: list[dict[str, Any]] = []
+    for held in state.observations.values():
+        step = held.observation.step
+        for v in held.verdicts:
+            why = ": ".join(filter(None, [_REASONS.get(v.reason, v.reason), v.note]))
+            said.append(
+                {"step": step, "verdict": v, "author": v.author, "at": v.given_at, "why": why, "is_undone": v.id in held.undone}
+            )
+        for ask in held.asks:
+            why = ": ".join(filter(None, [ask.request.kind.replace("_", " "), ask.note or ask.request.reason]))
+            gone = ask.id in held.withdrawn
+            said.append({"step": step, "verdict": None, "author": ask.author, "at": ask.at, "why": why, "is_undone": gone})
+    return sorted(said, key=lambda one: one["at"])
 
 
 def _unfolded(part: dict[str, Any]) -> dict[str, Any]:

@@ -394,3 +394,36 @@ def test_gpkg_holds_the_places_that_were_marked(
     point, box = shapely.from_wkb(shapes)
     assert (point.x, point.y) == (x, y)
     assert box.bounds == corner
+
+
+def test_a_run_that_waits_has_its_page_and_pdf_and_says_what_it_lacks(
+    client: Client, analyst: User, project: Project, fish: Scene
+) -> None:
+    run = services.run_start(user=analyst, project=project, text="What is the mean NDVI?", scenes=[fish], enqueue=False)
+    assert {kind: taken(client, run, kind).status_code for kind in FORMS} == {
+        "pdf": 200, "json": 200, "provenance": 200, "csv": 409, "geojson": 409, "gpkg": 409, "coco": 409,
+    }  # fmt: skip
+    text, _ = pdf_text(taken(client, run, "pdf").content)
+    assert not_printed(text, page_pieces(client, run)) == []
+    assert "Waiting for a worker" in text and "The run has no observation." in text
+
+
+def test_what_a_person_asked_for_or_took_back_is_told(client: Client, analyst: User, project: Project, fish: Scene) -> None:
+    from apps.review.services import verdict_undo
+    from apps.runs.evidence import evidence_ask, evidence_choices
+
+    run = asked(analyst, project, fish, "How much water is there in km2?")
+    state = selectors.run_state(run.pk)
+    offered = [(h, c) for h in state.observations.values() for c in evidence_choices(run, state, h) if c.key]
+    held, choice = offered[0]
+    evidence_ask(user=analyst, observation_id=held.id, key=choice.key, note="look closer", enqueue=False)
+    given = verdict_give(user=analyst, observation_id=held.id, value="unsure", note="tide?", enqueue=False)
+    verdict_undo(user=analyst, verdict_id=given.pk, enqueue=False)
+    run.refresh_from_db()
+    text, _ = pdf_text(taken(client, run, "pdf").content)
+    pieces = page_pieces(client, run)
+    assert not_printed(text, pieces) == []
+    assert "Evidence asked" in pieces and any("look closer" in piece for piece in pieces) and "undone" in pieces
+    told = next(o for o in json.loads(taken(client, run, "provenance").content)["observations"] if o["id"] == held.id)
+    assert [(a["by"], a["note"], a["withdrawn"]) for a in told["asked"]] == [("analyst", "look closer", False)]
+    assert [(v["value"], v["undone"]) for v in told["verdicts"]] == [("unsure", True)]
