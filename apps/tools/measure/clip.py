@@ -141,13 +141,12 @@ def cut(subject: Measured, features: Sequence[BaseGeometry], shapes: Sequence[Ba
     stays_inside, _ = CUTS[relation]
     outline = shapely.union_all(list(shapes)) if shapes else shapely.Polygon()
     held = np.array(list(features), dtype=object)
-    cutter = shapely.intersection if stays_inside else shapely.difference
-    left = [_only(g, of) for g in cutter(held, outline)] if len(held) else []
     own = [_only(g, of) for g in held]
+    left = _parts_left(held, own, outline, of, stays_inside=stays_inside)
     amount, whole = total_of(ground, left, of), total_of(ground, own, of)
     each = [_figure(ground, g, of) for g in left]
     unit = "m2" if of == "area" else "m"
-    n_cut = sum(1 for g, w in zip(left, own, strict=True) if not g.is_empty and not g.equals(w))
+    n_cut = sum(1 for g, w in zip(left, own, strict=True) if not g.is_empty and g is not w)
     n_in = sum(1 for g in left if not g.is_empty)
     evidence: dict[str, JsonValue] = {
         "cut": of, "cut_rule": "what lies inside of the outlines stays" if stays_inside else "what lies outside of them stays",
@@ -159,6 +158,21 @@ def cut(subject: Measured, features: Sequence[BaseGeometry], shapes: Sequence[Ba
         joined = ground.area_m2(outline)
         evidence |= {"outlines_m2": joined, "outlines_overlap_m2": max(0.0, single - joined)}
     return Cut(ground, left, outline, amount, whole, evidence)
+
+
+def _parts_left(held: Any, own: Sequence[BaseGeometry], outline: BaseGeometry, of: str, *,
+                stays_inside: bool) -> list[BaseGeometry]:
+    """What is left of each; only what crosses the outline is cut, what lies in it or apart from it stays as it is or goes."""
+    if not len(held):
+        return []
+    shapely.prepare(outline)
+    within, apart = shapely.contains_properly(outline, held), shapely.disjoint(outline, held)
+    whole, gone = (within, apart) if stays_inside else (apart, within)
+    crossing = np.flatnonzero(~whole & ~gone)
+    cutter = shapely.intersection if stays_inside else shapely.difference
+    pieces = dict(zip(crossing.tolist(), cutter(held[crossing], outline), strict=True)) if len(crossing) else {}
+    nothing = shapely.GeometryCollection()
+    return [own[i] if whole[i] else nothing if gone[i] else _only(pieces[i], of) for i in range(len(own))]
 
 
 def _only(geometry: BaseGeometry, of: str) -> BaseGeometry:
