@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from apps.core.evidence.fold import RunState
+from apps.core.evidence.observation import Observation
+from apps.runs.tables import rows_table
+
+# Rows of a table that a terminal shows.
+ROWS_PRINTED = 200
 
 
 def ask_json(state: RunState) -> dict[str, Any]:
@@ -33,6 +38,12 @@ def ask_json(state: RunState) -> dict[str, Any]:
     }
 
 
+def table_lines(observation: Observation) -> list[str]:
+    """A table's rows as lines: the name and its figure; none where the result is no table."""
+    table = rows_table(observation)
+    return [f"    {row['zone']}: {row['value']}" for row in table["rows"]] if table else []
+
+
 def ask_text(state: RunState) -> str:
     """The same for a person at a terminal."""
     lines: list[str] = []
@@ -47,10 +58,16 @@ def ask_text(state: RunState) -> str:
             decision.decision if decision else "", "Undecided"
         )
         value = o.observation.result.value
+        rows = table_lines(o.observation)
+        if rows and value is None:
+            value = f"{len(rows)} rows in"
         lines.append(
             f"Observation {o.observation.step} ({o.observation.configuration.fine}): "
             f"{'no value' if value is None else value} {o.observation.result.unit} [{word}{p}; nobody has confirmed it]"
         )
+        lines += rows[:ROWS_PRINTED]
+        if len(rows) > ROWS_PRINTED:
+            lines.append(f"    and {len(rows) - ROWS_PRINTED} more; --json holds all")
         lines += [f"    {r}" for r in (decision.reasons if decision and decision.decision != "accept" else ())]
     if state.failure:
         lines.append(f"Failed: {state.failure.message} ({state.failure.error_id})")

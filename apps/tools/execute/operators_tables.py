@@ -219,6 +219,7 @@ def _plan_zonal(call: Call) -> Planned:
     masks: list[RegionMask | None] = []
     outside: list[str] = []
     covered: list[float] = []
+    on_frame: list[Any] = []
     frame = shapely.box(0, 0, raster.grid.width, raster.grid.height)
     for name, geometry in zones.zones:
         placed = to_pixels(geometry, zones.crs, raster.grid)
@@ -226,7 +227,8 @@ def _plan_zonal(call: Call) -> Planned:
             placed = shapely.difference(frame, placed)
             if placed.is_empty:
                 raise call.refuse("the polygons cover the whole raster: nothing lies outside of them.", code="BAD_REGION")
-        covered.append(float(shapely.intersection(placed, frame).area / placed.area) if placed.area > 0 else 0.0)
+        on_frame.append(shapely.intersection(placed, frame))
+        covered.append(float(on_frame[-1].area / placed.area) if placed.area > 0 else 0.0)
         try:
             masks.append(RegionMask(placed, raster.grid, raster.scene_names))
         except ModelError as error:
@@ -234,6 +236,7 @@ def _plan_zonal(call: Call) -> Planned:
                 raise
             masks.append(None)
             outside.append(name)
+    shared_px = sum(float(g.area) for g in on_frame) - float(shapely.union_all(on_frame).area) if len(on_frame) > 1 else 0.0
     if not any(m is not None for m in masks):
         raise call.refuse(f"no zone touches {raster.scene_names}.", code="BAD_REGION", needs={"region": True})
 
@@ -265,8 +268,11 @@ def _plan_zonal(call: Call) -> Planned:
         empty = [str(i["zone"]) for i in items if i["value"] is None and i["zone"] not in outside]
         if empty:
             warnings.append(f"Zones without a valid pixel: {', '.join(empty[:20])}.")
+        if shared_px >= 1:
+            warnings.append(f"Zones overlap: about {shared_px:,.0f} pixels lie in more than one and stand in the figure of each.")
         n_valid = sum(int(str(i["n_valid"])) for i in items)
-        evidence: dict[str, JsonValue] = {"n_zones": len(items), "n_known": len(known), "statistic": p.statistic}
+        evidence: dict[str, JsonValue] = {"n_zones": len(items), "n_known": len(known), "statistic": p.statistic,
+                                          "shared_px": max(0.0, shared_px)}
         if p.pick:
             best = (min if p.pick == "min" else max)(known, key=lambda i: float(str(i["value"])))
             evidence |= {"pick": p.pick, "picked_value": best["value"]}

@@ -336,3 +336,39 @@ def test_objects_are_counted_in_each_field_with_their_interval() -> None:
     first = o.result.items[0]
     assert first["low"] <= 3 <= first["high"] and first["high"] - first["low"] >= 1
     assert o.evidence.intermediate["n_in_none"] == 1
+
+
+def test_zones_outside_grouped_and_overlapping_on_pixels() -> None:
+    values = np.arange(60 * 80, dtype=np.uint16).reshape(1, 60, 80)
+    b = Bench(scene(values, ["gray"]))
+    fields = fields_of(b, (0, 20), (10, 30), (60, 80))
+    named = [{**f, "properties": {"crop": crop}} for f, crop in zip(b.layers.kept[fields], ("rye", "oats", "rye"), strict=True)]
+    crops = b.layers.put_features(named, kind="polygons", crs="EPSG:32630", label="crops").artifact
+    source = [("s", "asset.scene", (), {"scene": "s"}), ("v", "raster.product.band", ("s",), {"role": "gray"})]
+
+    def zonal(params: dict[str, Any]) -> Any:
+        o = b.execute([*source, ("z", "vector.zones", (), params), ("out", "raster.summarize.zonal", ("v", "z"), {})])
+        assert o.status.state == "ok", o.status.reason
+        return o
+
+    inside = np.zeros((60, 80), bool)
+    inside[:, :30] = inside[:, 60:] = True
+    o = zonal({"vector": fields, "outside": True})
+    assert o.result.value == pytest.approx(values[0][~inside].mean(), rel=1e-12)
+    assert rows(o) == {"outside of 3 polygons": o.result.value}
+    o = zonal({"vector": crops, "name": "crop", "group": True})
+    rye = np.zeros((60, 80), bool)
+    rye[:, :20] = rye[:, 60:] = True
+    assert rows(o) == {"rye": pytest.approx(values[0][rye].mean()), "oats": pytest.approx(values[0][:, 10:30].mean())}
+    assert any("600 pixels lie in more than one" in line.message for line in o.status.log)  # 10 columns of 60 rows
+    for made in (o, zonal({"vector": fields, "outside": True})):
+        reader = lambda i: b._open(b.question.scenes[0])  # noqa: E731
+        told = {c.check: (c.outcome, c.message) for c in run_checks(Case(made, b.question, (), (), (), b.layers, reader))[0]}
+        assert told["consistency.zonal_matches_source"][0] == "passed", told["consistency.zonal_matches_source"]
+    left_out = o.model_copy(update={"result": o.result.model_copy(update={"items": o.result.items[:1]})})
+    told = {c.check: (c.outcome, c.message) for c in run_checks(Case(left_out, b.question, (), (), (), b.layers, None))[0]}
+    assert told["completeness.every_polygon_listed"][0] == "failed" and "oats" in told["completeness.every_polygon_listed"][1]
+    all_of_it = fields_of(b, (-5, 90))
+    refused = b.execute([*source, ("z", "vector.zones", (), {"vector": all_of_it, "outside": True}),
+                         ("out", "raster.summarize.zonal", ("v", "z"), {})])  # fmt: skip
+    assert refused.status.state == "failed" and "nothing lies outside" in refused.status.reason
