@@ -45,6 +45,10 @@ SUPPORT: dict[str, float] = {
     "consistency.distance_recomputes": 0.6,
     "consistency.length_recomputes": 0.6,
     "consistency.moran_recomputes": 0.6,
+    "consistency.classes_recount": 0.6,
+    "consistency.bands_match_source": 0.95,
+    "consistency.place_matches_scene": 0.9,
+    "consistency.catalog_matches_scenes": 0.9,
     "consistency.count_equals_kept": 0.55,
     "consistency.series_recomputes": 0.4,
     "consistency.trend_recomputes": 0.4,
@@ -79,6 +83,7 @@ PIXEL_CHECKS = frozenset(
         "consistency.raster_matches_source",
         "consistency.series_matches_source",
         "consistency.zonal_matches_source",
+        "consistency.bands_match_source",
     }
 )
 # What is given on the map has no pixels: these read all of it.
@@ -106,6 +111,7 @@ LAYER_CHECKS = frozenset(
         "consistency.distance_recomputes",
         "consistency.length_recomputes",
         "consistency.moran_recomputes",
+        "consistency.classes_recount",
         "consistency.relation_recomputes",
         "consistency.cut_recomputes",
         "consistency.rows_recompute",

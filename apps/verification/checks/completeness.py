@@ -371,6 +371,12 @@ def valid_share(case: Case) -> tuple[str, float] | None:
     return found[0], found[1] / total
 
 
+def reads_no_pixels(case: Case) -> bool:
+    """Whether the output is of the catalogue or of a scene's place, for which no pixel is read."""
+    node = case.nodes.get(case.output)
+    return node is not None and node["op"] in ("asset.catalog", "asset.bounds")
+
+
 @check(
     "enough_valid_pixels",
     catches=("empty layer called zero", "clouds"),
@@ -379,6 +385,8 @@ def valid_share(case: Case) -> tuple[str, float] | None:
 )
 def enough_valid_pixels(case: Case) -> Finding:
     """Some valid pixels were seen at all: from none nothing follows, not even zero."""
+    if reads_no_pixels(case):
+        return not_applicable("what scenes there are and where they lie is told without their pixels")
     found = valid_pixels(case)
     share = valid_share(case)
     if found is None:
@@ -412,6 +420,8 @@ def enough_valid_pixels(case: Case) -> Finding:
 )
 def valid_share_high(case: Case) -> Finding:
     """At least half of the area asked was seen."""
+    if reads_no_pixels(case):
+        return not_applicable("what scenes there are and where they lie is told without their pixels")
     share = valid_share(case)
     if share is None:
         return not_applicable("no share of valid pixels")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -718,6 +719,95 @@ def length_recomputes(case: Case) -> Finding:
 
 
 @check(
+    "classes_recount",
+    catches=("stale artifact", "fill counted as data", "wrong unit", "parts do not sum"),
+    limits=("area_rel_tolerance", "max_layer_px"),
+    reads=("/result/items", "/result/layers"),
+)
+def classes_recount(case: Case) -> Finding:
+    """Each class of a table of classes has the pixels that the class map has of it, counted again; its share and area follow."""
+    if case.nodes.get(case.output, {}).get("op") != "raster.summarize.class_areas":
+        return not_applicable("no table of classes")
+    ref = next((r for r in case.observation.result.layers if r.grid is not None and r.kind in ("classes", "raster")), None)
+    if ref is None or ref.grid is None or not case.is_small(ref):
+        return not_applicable("no class map that can be counted")
+    try:
+        values = case.valid_values(ref)
+    except LayerUnreadableError as error:
+        return not_applicable(str(error))
+    classes, counts = np.unique(values.astype(np.int64), return_counts=True)
+    truth = dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    total, at = int(counts.sum()), ("/result/items", "/result/layers")
+    items = [i for i in case.observation.result.items if number_of(i.get("class")) is not None]
+    told = {int(number_of(i["class"]) or 0): i for i in items}
+    if set(told) != set(truth):
+        return failed("The table has other classes than the map.", measured=sorted(told), expected=sorted(truth), at=at)
+    pixel_m2 = ref.grid.grid_pixel_area_m2 if ref.grid.area_method == "grid" else None
+    scale = factor(case.observation.result.unit) if pixel_m2 is not None else None
+    for k, item in told.items():
+        if number_of(item.get("n_px")) != truth[k]:
+            n_told = item.get("n_px")
+            return failed(f"Class {k} has other pixels on the map.", measured=n_told, expected=truth[k], unit="px", at=at)
+        share, area = number_of(item.get("share")), number_of(item.get("area"))
+        if share is not None and not case.is_same(share, truth[k] / total):
+            return failed(f"The share of class {k} is not that of its pixels.", measured=share, expected=truth[k] / total, at=at)
+        if area is None or scale is None or pixel_m2 is None:
+            continue
+        if not case.is_same(area * scale, truth[k] * pixel_m2, case.limits.area_rel_tolerance):
+            return failed(
+                f"The area of class {k} is not that of its pixels.",
+                measured=area,
+                expected=truth[k] * pixel_m2 / scale,
+                unit=case.observation.result.unit,
+                at=at,
+            )
+    return passed("Pixels, shares and areas of the classes are those of the map.", measured=len(told), expected=len(truth), at=at)
+
+
+@check(
+    "bands_match_source",
+    catches=("fill counted as data", "scale or offset twice or never", "another scene's result", "clipped region"),
+    limits=("dense_look_px", "full_look_px", "sample_sigmas", "sample_floor"),
+    reads=("/result/items", "/inputs"),
+)
+def bands_match_source(case: Case) -> Finding:
+    """The mean and deviation told of each band are those of the source's pixels, by code of the verifier's own."""
+    if case.observation.tool != "perceive" or case.arguments.get("mode") != "evidence" or len(case.used_scenes) != 1:
+        return not_applicable("no table of bands")
+    scene = case.used_scenes[0]
+    at = ("/result/items", "/inputs")
+    seen = 0
+    try:
+        look = look_of(case)
+        for item in case.observation.result.items[:MOST_BANDS]:
+            band = number_of(item.get("band"))
+            if band is None or not number_of(item.get("n_valid")):
+                continue
+            index = int(band)
+            values, step = look.gather(lambda window, index=index: look.pixels(scene, (index,), window), scene.grid)  # type: ignore[misc]
+            for name in ("mean", "std"):
+                mine = number_of(item.get(name))
+                if mine is None:
+                    return inconclusive(f"The {name} of band {index} is not on record.", at=at)
+                truth = estimate(values, name, step)
+                if not _compare(case, mine, truth, name):
+                    return failed(
+                        f"The source's pixels of band {index} have another {name}.",
+                        measured=mine,
+                        expected=truth.value,
+                        unit=str(item.get("unit") or "1"),
+                        at=at,
+                        scores={"look_agreement": _closeness(mine, truth)},
+                    )
+            seen += 1
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if not seen:
+        return not_applicable("no band with valid pixels")
+    return passed(f"{seen} bands have these means and deviations.", measured=seen, at=at, scores={"look_agreement": 1.0})
+
+
+@check(
     "moran_recomputes",
     catches=("stale artifact", "fill counted as data", "wrong statistic"),
     limits=("rel_tolerance", "p_value_tolerance", "max_layer_px"),
@@ -1087,6 +1177,8 @@ def series_recomputes(case: Case) -> Finding:
     """The value of a series is the mean of its items; the date picked is the one of the least or greatest item."""
     if case.kind not in ("series", "date"):
         return not_applicable("no series")
+    if case.nodes.get(case.output, {}).get("op") == "raster.summarize.series_analysis":
+        return not_applicable("a test of the series, not one of its values")
     items = series_items(case)
     values = [number_of(i.get("value")) for _, i in items]
     if not items or any(v is None for v in values):
@@ -1126,6 +1218,102 @@ def series_recomputes(case: Case) -> Finding:
             at=at,
         )
     return passed(f"The value is the {over} of the series.", measured=case.value, expected=mean, at=at)
+
+
+@check(
+    "rank_trend_recomputes",
+    catches=("wrong statistic", "stale artifact", "wrong sign"),
+    limits=("rel_tolerance", "p_value_tolerance"),
+    reads=("/result/value", "/result/items", "/evidence/intermediate/nodes"),
+)
+def rank_trend_recomputes(case: Case) -> Finding:
+    """Mann and Kendall's tau is that of the items, and its p value the one that ties and number of dates give."""
+    found = told_of(case, "raster.summarize.series_analysis")
+    if not found or case.nodes.get(case.output, {}).get("op") != "raster.summarize.series_analysis" or case.value is None:
+        return not_applicable("no test of a series")
+    k, told, params = found[0]
+    if params.get("analysis") != "mann_kendall" or str(params.get("variant") or "original") != "original":
+        return not_applicable("another test")
+    items = series_items(case)
+    numbers = [v for _, i in items if (v := number_of(i.get("value"))) is not None]
+    n, at = len(numbers), (f"/evidence/intermediate/nodes/{k}", "/result/value", "/result/items")
+    if n < 4 or n != len(case.observation.result.items):
+        return inconclusive("The items have no dates or figures.", at=at)
+    s = sum(float(np.sign(b - a)) for i, a in enumerate(numbers) for b in numbers[i + 1 :])
+    tau = s / (n * (n - 1) / 2)
+    if not case.is_same(case.value, tau):
+        return failed("The items have another tau.", measured=case.value, expected=tau, at=at)
+    ties = np.unique(np.array(numbers), return_counts=True)[1]
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    z = 0.0 if s == 0 or variance <= 0 else (s - math.copysign(1, s)) / math.sqrt(variance)
+    p_value, likely = number_of(told.get("p_value")), math.erfc(abs(z) / math.sqrt(2))
+    if p_value is None:
+        return inconclusive("The p value is not on record.", at=at)
+    if abs(p_value - likely) > case.limits.p_value_tolerance:
+        return failed("The p value is not that of this tau.", measured=p_value, expected=likely, at=at)
+    return passed("Tau and p value are those of the items.", measured=case.value, expected=tau, at=at)
+
+
+@check(
+    "place_matches_scene",
+    catches=("another scene's result", "degrees as metres"),
+    reads=("/result/items", "/inputs"),
+)
+def place_matches_scene(case: Case) -> Finding:
+    """The bounds told of a scene are those of its corners, brought to degrees by the verifier."""
+    item = next(iter(case.items()), None)
+    if case.nodes.get(case.output, {}).get("op") != "asset.bounds" or len(case.used_scenes) != 1 or item is None:
+        return not_applicable("no bounds of a scene")
+    grid, at = case.used_scenes[0].grid, ("/result/items/0", "/inputs")
+    if grid.crs is None:
+        return failed("A scene without CRS has no place.", measured=item.get("west"), expected="none", at=at)
+    # along the edges too: a straight edge of the grid is bent in degrees
+    t = np.linspace(0, 1, 33)
+    cols = np.concatenate([t, t, np.zeros(33), np.ones(33)]) * grid.width
+    rows = np.concatenate([np.zeros(33), np.ones(33), t, t]) * grid.height
+    a, b, c, d, e, f = grid.transform
+    lons, lats = transformer(grid.crs, "EPSG:4326").transform(a * cols + b * rows + c, d * cols + e * rows + f)
+    side = max(float(np.ptp(lons)), float(np.ptp(lats)))
+    for name, wanted in (("west", np.min(lons)), ("south", np.min(lats)), ("east", np.max(lons)), ("north", np.max(lats))):
+        told = number_of(item.get(name))
+        off = None if told is None else abs(told - float(wanted))
+        if off is None or (min(off, abs(off - 360)) > 1e-3 * side + 1e-9):
+            return failed(f"The scene's {name} lies elsewhere.", measured=told, expected=float(wanted), unit="deg", at=at)
+    return passed("The bounds are those of the scene's edges.", measured=4, at=at)
+
+
+@check(
+    "catalog_matches_scenes",
+    catches=("hole in the series", "one date for many", "another scene's result"),
+    reads=("/result/value", "/result/items", "/evidence/intermediate/nodes"),
+)
+def catalog_matches_scenes(case: Case) -> Finding:
+    """A catalogue of the question's own scenes has each of them that falls in the period; its gaps are those of their dates."""
+    found = told_of(case, "asset.catalog")
+    if not found or case.nodes.get(case.output, {}).get("op") != "asset.catalog":
+        return not_applicable("no catalogue")
+    k, told, params = found[0]
+    narrowed = any(params.get(name) for name in ("sensor", "roles", "bbox", "level", "collections"))
+    if params.get("source") != "question" or narrowed or not case.scenes:
+        return not_applicable("a catalogue of more than the question's scenes, or of a part of them")
+    at = ("/result/items", f"/evidence/intermediate/nodes/{k}")
+    low, high = str(params.get("start") or "")[:10], str(params.get("end") or "")[:10]
+    days = {s.scene_id: s.acquired_at.date().isoformat() if s.acquired_at else "" for s in case.scenes.values()}
+    wanted = {i for i, day in days.items() if (day or not (low or high)) and low <= day and (not high or day <= high)}
+    listed = {str(i.get("scene")) for i in case.items()}
+    if listed != wanted or case.value != len(wanted):
+        return failed("The list does not hold the question's scenes.", measured=sorted(listed), expected=sorted(wanted), at=at)
+    revisit = number_of(told.get("revisit_days"))
+    if revisit is None:
+        return passed("The list holds the question's scenes.", measured=len(listed), expected=len(wanted), at=at)
+    known = sorted({date.fromisoformat(days[i]) for i in wanted if days[i]})
+    edges = [*([date.fromisoformat(low)] if low else []), *known, *([date.fromisoformat(high)] if high else [])]
+    gaps = sum((b - a).days > 1.5 * revisit for a, b in pairwise(edges))
+    mine = told.get("gaps")
+    n_told = len(mine) if isinstance(mine, list) else None
+    if n_told != gaps:
+        return failed("The dates have other gaps than those told.", measured=n_told, expected=gaps, at=at)
+    return passed("The list and its gaps are those of the question's scenes.", measured=gaps, expected=gaps, at=at)
 
 
 def slope_per_year(days: list[date], values: list[float]) -> float | None:
@@ -1196,6 +1384,40 @@ def _compare(case: Case, value: float, truth: Estimate, statistic: str) -> bool:
     return abs(value - truth.value) <= case.limits.sample_sigmas * truth.error + case.limits.sample_floor * spread
 
 
+def _calculation_matches_source(case: Case, node: dict[str, Any]) -> Finding:
+    """Arithmetic of statistics, each worked out from all of the source's pixels."""
+    if case.value is None:
+        return not_applicable("no value of a graph")
+    names: dict[str, float] = {}
+    try:
+        look = look_of(case)
+        for name in node["inputs"]:
+            under = case.nodes.get(name, {})
+            statistic = str(under.get("params", {}).get("statistic") or "mean")
+            if under.get("op") != "raster.summarize.statistic" or len(under.get("inputs", ())) != 1:
+                return not_applicable("arithmetic of other values than statistics")
+            source = under["inputs"][0]
+            plane = look.every_pixel(source, scene_of_node(case, source).grid)
+            names[name] = estimate(plane.data[plane.valid], statistic).value
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    wanted = value_of(str(node["params"].get("expression") or ""), names)
+    if wanted is None:
+        return not_applicable("the expression is not followed")
+    at = ("/result/value", "/inputs")
+    if not case.is_same(case.value, wanted):
+        return failed(
+            "The source's pixels give another value by the verifier's own computation.",
+            measured=case.value,
+            expected=wanted,
+            at=at,
+            scores={"look_agreement": 0.0},
+        )
+    return passed(
+        "The source's pixels give this value.", measured=case.value, expected=wanted, at=at, scores={"look_agreement": 1.0}
+    )
+
+
 @check(
     "value_matches_source",
     catches=(
@@ -1215,6 +1437,8 @@ def value_matches_source(case: Case) -> Finding:
     """The value recomputed from the source's pixels with code of the verifier's own: all of a small scene or region, else every
     2nd, 3rd, … row and column of it."""
     node = case.nodes.get(case.output)
+    if node is not None and node["op"] == "value.calculate":
+        return _calculation_matches_source(case, node)
     if node is None or case.value is None or case.kind not in ("statistic", "ratio", "area"):
         return not_applicable("no value of a graph")
     if len(node["inputs"]) != 1:
@@ -1453,7 +1677,8 @@ def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGe
 def series_matches_source(case: Case) -> Finding:
     """Items of a series recomputed from their own scenes' pixels; of long series, twelve spread over it."""
     node = case.nodes.get(case.output)
-    if node is None or case.kind not in ("series", "trend", "date") or not case.observation.result.items:
+    is_series = case.kind in ("series", "trend", "date") or (node or {}).get("op") == "raster.summarize.series_analysis"
+    if node is None or not is_series or not case.observation.result.items:
         return not_applicable("no series")
     statistic = statistic_of(case) or "mean"
     by_scene = {}
@@ -1946,6 +2171,8 @@ def cut_recomputes(case: Case) -> Finding:
 
 # Rows of a table that are worked out again: of more, so many spread over it and the one that was picked.
 _ROWS_LOOKED_AT = 60
+# Bands of a table that are worked out again.
+MOST_BANDS = 12
 
 
 @check(
@@ -2341,6 +2568,7 @@ def estimate_in_bounds(case: Case) -> Finding:
         or ref is None
         or not case.is_small(ref)
         or statistic_of(case) not in ("mean", "median")
+        or case.nodes.get(case.output, {}).get("op") == "raster.summarize.series_analysis"
     ):
         return not_applicable("no mean of a raster")
     try:

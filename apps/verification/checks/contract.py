@@ -136,6 +136,10 @@ def value_fits_kind(case: Case) -> Finding:
             return failed("The value is no day in ISO form.", measured=value, expected="YYYY-MM-DD", at=at)
         return passed("The value is a day.", measured=value, at=at)
     if kind in ("class", "text"):
+        if kind == "text" and value == "" and case.arguments.get("mode") == "document":
+            kept = case.evidence_number("intermediate", "kept")
+            if kept == 0 and not case.observation.result.items:
+                return passed("No line of text was found, and the evidence has none.", measured=0, at=at)
         ok = isinstance(value, str) and bool(value.strip())
         return (
             passed("There is a text.", at=at)
@@ -478,14 +482,44 @@ def scenes_as_asked(case: Case) -> Finding:
     return passed("The scenes read are the scenes asked.", measured=len(set(used)), expected=len(set(asked)), at=("/inputs",))
 
 
+def _references(case: Case) -> set[str]:
+    """Scenes that serve an anomaly of the graph as its reference alone."""
+    past: set[str] = set()
+    now: set[str] = set()
+    for node in case.nodes.values():
+        if node["op"] == "raster.product.anomaly" and node["inputs"]:
+            now |= _scenes_under(case, node["inputs"][:1])
+            past |= _scenes_under(case, node["inputs"][1:])
+    return past - now
+
+
+def _scenes_under(case: Case, names: list[str]) -> set[str]:
+    found: set[str] = set()
+    todo, seen = list(names), set()
+    while todo:
+        name = todo.pop()
+        node = case.nodes.get(name)
+        if node is None or name in seen:
+            continue
+        seen.add(name)
+        todo.extend(node["inputs"])
+        if node["op"] == "asset.scene":
+            found.add(str(node["params"].get("scene")))
+    return found
+
+
 @check(
     "dates_as_asked",
     catches=("one date for many", "another scene's result", "day for night"),
     reads=("/inputs", "/task/question"),
 )
 def dates_as_asked(case: Case) -> Finding:
-    """Where the question names days, months or years, every dated input falls on one of them (or between two of them)."""
-    dated = [(k, i.acquired_at.date()) for k, i in enumerate(case.observation.inputs) if i.acquired_at]
+    """Where the question names days, months or years, every dated input falls on one of them (or between two of them). What an
+    anomaly is compared with is of other dates by its nature."""
+    past = _references(case)
+    dated = [
+        (k, i.acquired_at.date()) for k, i in enumerate(case.observation.inputs) if i.acquired_at and i.scene_id not in past
+    ]
     days, months, years = words.days_named(case.text), words.months_named(case.text), words.years_named(case.text)
     if not dated or not (days or months or years):
         return not_applicable("no date in the question, or none in the inputs")

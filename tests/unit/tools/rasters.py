@@ -113,7 +113,12 @@ class MemoryLayers:
         return mask, valid
 
     def read_raster(self, ref: LayerRef) -> MaskedRaster:
-        return self.kept[ref.artifact]  # type: ignore[no-any-return]
+        """Classes come as their codes, as from the store of the installation."""
+        held = self.kept[ref.artifact]
+        if ref.kind == "classes":
+            assert ref.grid is not None
+            held = MaskedRaster(held[0][None], held[1][None], ref.grid, (Band(index=1, role="class"),), "1")
+        return held  # type: ignore[no-any-return]
 
     def read_features(self, ref: LayerRef) -> list[dict[str, Any]]:
         return self.kept[ref.artifact]  # type: ignore[no-any-return]

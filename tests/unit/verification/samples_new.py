@@ -85,6 +85,67 @@ def autocorrelated() -> Sample:
 
 
 @lru_cache
+def burnt() -> Sample:
+    """Classes of dNBR between a July and a November of Landsat 7."""
+    roles = {"nir": 4, "swir2": 6}
+    july, november = (
+        from_file(SHIPPED / f"landsat7_p15r32_{day}.tif", roles, scene_id=name, date=day)
+        for name, day in (("s", "2002-07-20"), ("t", "2002-11-25"))
+    )
+    index = {"index": "nbr"}
+    return ask(
+        Bench(july, november),
+        "Area of each burn severity class between 2002-07-20 and 2002-11-25 in ha",
+        "table",
+        "execute",
+        graph(
+            S,
+            ("s2", "asset.scene", (), {"scene": "t"}),
+            ("a", "raster.product.index", ("s1",), index),
+            ("b", "raster.product.index", ("s2",), index),
+            ("d", "raster.product.difference", ("a", "b"), {"mode": "loss"}),
+            ("c", "raster.product.classify", ("d",), {"preset": "burn_severity"}),
+            ("out", "raster.summarize.class_areas", ("c",), {"unit": "ha"}),
+        ),
+    )
+
+
+@lru_cache
+def months(text: str, op: str, **params: Any) -> Sample:
+    """Twelve dates of MODIS NDVI, tested or listed."""
+    held = [
+        from_file(path, {"ndvi": 1}, scene_id=f"s{k}", date=path.stem[-10:])
+        for k, path in enumerate(sorted((SHIPPED / "mod13q1_sinop").glob("*.jp2")), start=1)
+    ]
+    nodes = [node for k in range(1, 13) for node in (
+        (f"a{k}", "asset.scene", (), {"scene": f"s{k}"}), (f"b{k}", "raster.product.band", (f"a{k}",), {"role": "ndvi"}))]
+    inputs = tuple(f"b{k}" for k in range(1, 13))
+    if op == "asset.catalog":
+        nodes, inputs = [], ()
+    return ask(Bench(*held), text, "number", "execute", graph(*nodes, ("out", op, inputs, params)))
+
+
+def tested() -> Sample:
+    return months("Mann-Kendall test of NDVI", "raster.summarize.series_analysis", analysis="mann_kendall")
+
+
+def listed() -> Sample:
+    return months("Which dates are missing, if there is one every 16 days?", "asset.catalog", source="question", revisit_days=16)
+
+
+@lru_cache
+def placed() -> Sample:
+    return ask(island(), "Where is the image?", "text", "execute", graph(S, ("out", "asset.bounds", ("s1",), {})))
+
+
+@lru_cache
+def looked_at() -> Sample:
+    """The quality of a Sentinel-2 scene of which a third is fill."""
+    arguments = {"image_paths": ["s"], "objective": "quality", "mode": "evidence"}
+    return ask(island(), "How noisy is the image?", "text", "perceive", arguments)
+
+
+@lru_cache
 def hot() -> Sample:
     return ask(
         Bench(landsat()),
@@ -260,6 +321,27 @@ EXAMPLES: dict[str, tuple[Any, Any, str]] = {
         lambda: autocorrelated().but({"/result/value": 0.93 * float(autocorrelated().observation.result.value or 0)}),
         "failed",
     ),
+    "consistency.classes_recount": (
+        burnt,
+        lambda: burnt().but({"/result/items/1/n_px": int(str(burnt().observation.result.items[1]["n_px"])) + 40}),
+        "failed",
+    ),
+    "consistency.bands_match_source": (
+        looked_at,
+        lambda: looked_at().but({"/result/items/3/mean": 0.66 * float(str(looked_at().observation.result.items[3]["mean"]))}),
+        "failed",
+    ),
+    "consistency.rank_trend_recomputes": (
+        tested,
+        lambda: tested().but({"/result/value": -float(tested().observation.result.value or 0)}),
+        "failed",
+    ),
+    "consistency.place_matches_scene": (
+        placed,
+        lambda: placed().but({"/result/items/0/west": 0.02 + float(str(placed().observation.result.items[0]["west"]))}),
+        "failed",
+    ),
+    "consistency.catalog_matches_scenes": (listed, lambda: told(listed(), "asset.catalog", gaps=[]), "failed"),
     "consistency.picture_shows_its_layers": (annotated, lambda: drawn(annotated(), n=3), "failed"),
     "consistency.colours_hold_the_values": (coloured, lambda: told(coloured(), "image.colours", low=0.3), "failed"),
     "consistency.chart_shows_its_items": (charted, lambda: told(charted(), "image.chart", n=11), "failed"),
