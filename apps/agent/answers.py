@@ -14,6 +14,7 @@ from typing import Any
 
 from apps.agent.dates import dates_in
 from apps.agent.moves import Open, Stopped
+from apps.agent.readings import READINGS, ReadingError
 from apps.agent.units import ALIASES, UNIT_PATTERN, convert, dimension, number_text
 from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
@@ -202,9 +203,15 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _boolean(recipe, parts[0])
         case "text":
             finding = _text(parts[0])
+        case _ if kind in READINGS:
+            try:
+                read = READINGS[kind](recipe, parts)
+            except ReadingError as error:
+                raise _NoAnswerError(str(error)) from None
+            finding = _Finding(read.text, read.value, read.unit, warnings=read.warnings)
         case _:
             raise _NoAnswerError(f"The plan asks for an answer of the unknown kind {kind!r}.")
-    note = _method_note(state, recipe, parts) + _quality_note(parts)
+    note = _method_note(state, recipe, parts) + _quality_note(parts) + _person_note(held)
     text = f"{finding.text.rstrip('.')}{note}."
     claims = finding.claims or (_claim(state, text, parts),)
     return _Finding(text, finding.value, finding.unit, finding.interval, claims, finding.warnings)
@@ -644,6 +651,12 @@ def _method_note(state: RunState, recipe: AnswerRecipe, parts: list[Observation]
         if note:
             notes.append(note)
     return f"; {'; '.join(_unique(notes))}" if notes else ""
+
+
+def _person_note(held: Mapping[int, ObservationState]) -> str:
+    """Who gave the values that are not the machine's; '' where all are."""
+    authors = _unique(o.verdict.author for o in held.values() if o.corrects and o.verdict is not None)
+    return f"; the value is {' and '.join(authors)}’s, not the machine’s" if authors else ""
 
 
 def _quality_note(parts: list[Observation]) -> str:

@@ -235,7 +235,10 @@ def _ways(step: PlanStep, tried: list[ObservationState]) -> Iterator[dict[str, A
 
 
 def _observation(state: RunState, step: PlanStep, held: ObservationState, policy: AgentPolicy) -> Move | Open | str:
-    """What one recorded observation of a step asks for: its id where it is accepted."""
+    """What one recorded observation of a step asks for: its id where it is accepted, the person's where it was corrected."""
+    corrected = state.correction_of(held.id)
+    if corrected is not None:
+        return corrected.id
     if held.decision is None:
         return Decide(held.id, (), 0)
     if held.verdict is None and held.decision.decision == "request_evidence" and not _is_settled(held):

@@ -16,6 +16,7 @@ from typing import Any
 
 from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.dates import DateSpan
+from apps.agent.planner.analysis_plans import plan_analysis
 from apps.agent.planner.form import CAN_DO, Form, plan_from_form
 from apps.agent.planner.landmarks import plan_landmarks
 from apps.agent.planner.lexicon import lexicon
@@ -71,7 +72,9 @@ class OfflinePlanner:
     def plan(self, question: Question) -> Plan:
         if question.form:
             return plan_from_form(question)
-        special = plan_place(question, self.name) or plan_landmarks(question, self.name)
+        special = (
+            plan_place(question, self.name) or plan_landmarks(question, self.name) or plan_analysis(question, self.name)
+        )
         if special is not None:
             return special
         reading = read_question(question)
@@ -216,14 +219,14 @@ def read_question(question: Question) -> Reading:
         if len(thresholds) > 1:
             return Reading(None, "Two limits are named; ask with one at a time.", guess=guess)
         bound = (thresholds[0].value, thresholds[0].side, thresholds[0].is_closed) if thresholds else None
-        subject = next((v for v in question.vectors if roles.subject.split(":")[1:2] == [v.vector_id]), None)
-        is_one = subject is not None and (subject.n == 1 or roles.subject.count(":") > 1)
-        read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "", is_one=is_one)
         if thresholds and thresholds[0].unit:
             # "more than 10 ha of the fields" is a limit of their area, never of their number
             if dimension(thresholds[0].unit) != "area" or (unit and unit != thresholds[0].unit):
                 return Reading(None, f"A limit in {thresholds[0].unit} is none of a number of things or of an area.", guess=guess)
             unit = thresholds[0].unit
+        subject = next((v for v in question.vectors if roles.subject.split(":")[1:2] == [v.vector_id]), None)
+        is_one = subject is not None and (subject.n == 1 or roles.subject.count(":") > 1)
+        read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "", is_one=is_one)
         if isinstance(read, str):
             return Reading(None, read, guess=guess)
         if bound and read["what"] != "exists":

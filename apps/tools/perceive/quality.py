@@ -36,6 +36,7 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     items: list[dict[str, JsonValue]] = []
     flags: list[str] = []
     n_valid = n_all = 0
+    everywhere: NDArray[np.bool_] | None = None
     step = 1.0
     for number, band in enumerate(scene.bands[:64]):
         if ctx.is_cancelled():
@@ -44,7 +45,9 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         step = view.step
         inside = RegionMask.of(region, region_crs, view.grid, scene.name).mask((0, 0, view.grid.width, view.grid.height))
         valid = view.valid & inside
-        n_valid, n_all = n_valid + int(valid.sum()), n_all + int(inside.sum())
+        # a pixel is valid where every band is: counted once, not once a band
+        everywhere = valid if everywhere is None else everywhere & valid
+        n_valid, n_all = max(n_valid, int(valid.sum())), int(inside.sum())
         ctx.progress(number + 1, min(64, len(scene.bands)), f"Band {band.index}")
         if not valid.any():
             items.append({"band": band.index, "role": band.role, "unit": band.unit, "n_valid": 0})
@@ -55,6 +58,7 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         flags += [f"band {band.index} {f}" for f in _flags(item)]
     if not n_valid:
         raise ModelError(f"No valid pixel of {scene.name} is left.", code="TOOL_FAILED", needs={"valid_px": True})
+    n_valid = int(everywhere.sum()) if everywhere is not None else 0
     if len(scene.bands) > 64:
         ctx.log("warning", f"{len(scene.bands)} bands; the first 64 were looked at.")
     whole = RegionMask.of(region, region_crs, scene.grid, scene.name)

@@ -369,7 +369,6 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("s2", "Is vegetation the dominant land cover?", "NO_ANSWER", "dominant"),
     ("pair", "How much larger is the water area in November than in July?", "NO_ANSWER", "larger"),
     ("s2", "What is the date of this image?", "NO_ANSWER", ""),
-    ("s2", "What is the cloud cover?", "NO_ANSWER", "Clouds"),
     ("s2", "How deep is the water?", "NO_ANSWER", ""),
     ("s2", "How fast did the water rise?", "NO_ANSWER", "fast"),
     ("s2", "How many hectares of corn?", "NO_ANSWER", ""),

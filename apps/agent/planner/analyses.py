@@ -1,0 +1,188 @@
+"""Questions that name an analysis: a grid or CRS for a figure, the shift between two images, Moran's I and hot spots, classes and
+their transitions, terrain, anomalies, burn severity, composites, pan-sharpening, principal components, an image's quality, text
+in it, change by a model, what is missing from a series.
+
+A question is read only where the whole of it is one of these phrases, once dates, images by name, a region and "without clouds"
+were taken out; every other one goes to the parser of measurements. What an analysis then lacks is said, never replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from apps.agent.dates import DateSpan
+from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.stated import CLEAR, IN_REGION, dates_said, scenes_named
+from apps.agent.planner.text import Text
+from apps.agent.units import UNIT_PATTERN, unit_of
+from apps.core.evidence.plan import Question
+
+_NUMBER = r"\d+(?:\.\d+)?"
+_STATISTICS = {
+    "mean": r"mean|average",
+    "median": r"median",
+    "min": r"minimum|lowest|least|smallest",
+    "max": r"maximum|highest|largest|greatest",
+    "std": r"standard deviation",
+}
+_STAT = "|".join(_STATISTICS.values())
+_IMAGE = r"(?:image|scene|picture|photo|raster|tile)"
+_IMAGES = r"(?:the |these |those |both )*(?:two )?(?:images|scenes|pictures|photos|dates|acquisitions|rasters)"
+_ASK = (
+    r"(?:please )?(?:(?:what(?:'s| is| are| was| were)|give(?: me)?|tell(?: me)?|compute|calculate|find|determine|report|"
+    r"show(?: me)?|map|make|draw|list|estimate|measure|get) )?(?:me )?(?:the |an? )?"
+)
+_HERE = (
+    rf"(?:,? (?:in|of|on|for|from|over|across|within) (?:the |this |my |our )?(?:whole |entire )?(?:{_IMAGE}|area|map|terrain|"
+    rf"dem|elevation model|height model|landscape|study area|{_IMAGES}|time series|series)| here| please)*"
+)
+_CRS = re.compile(
+    r"\b(?:re-?projected |re-?project )?(?:in|to|into|onto|on)(?: the)?(?: crs| projection)? (?:(?P<epsg>epsg[: ]*\d{4,6})|"
+    r"(?P<mercator>web mercator)|(?P<wgs>wgs ?84|lat(?:itude)?[/ -]lon(?:gitude)?)|utm(?: zone)? (?P<utm>\d{1,2}) ?(?P<half>[ns])"
+    r"(?:orth|outh)?)\b(?: projection)?"
+)
+_GRID = re.compile(
+    rf"\b(?:at|to|on|in|into|with|using)(?: a)?(?: (?:grid|resolution|pixel size|gsd|pixels|cells)(?: of)?)? (?P<res>{_NUMBER}) ?"
+    r"(?P<unit>km|m|kilomet(?:re|er)s?|met(?:re|er)s?)(?![\w²^/])"
+    r"(?P<noun>[ -](?:resolution|pixels?(?: size)?|grid|gsd|per pixel|cells?(?: size)?|spacing))?"
+)
+_HOW = (
+    r"(?:,? (?:by|with|using|through) (?P<how>nearest(?:[- ]neighbou?r)?|bilinear|averaging|average)"
+    r"(?: interpolation| resampling)?)?"
+)
+_OTHERS = (
+    r"(?:,? (?:against|relative to|compared (?:with|to)|from|to|of) (?:all )?(?:the )?(?:other dates|others|other images|"
+    r"rest(?: of the (?:time )?series)?|(?:time )?series(?: mean)?|long[- ]term mean|mean of the (?:other dates|others)))?"
+)
+_PHRASES = Path(__file__).with_name("analyses.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An analysis as the words ask for it. ``fields`` are the groups of its phrase; ``statistic`` '' where none was said."""
+
+    kind: str
+    quantity: str = ""
+    statistic: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    spans: tuple[DateSpan, ...] = ()
+    is_period: bool = False
+    scenes: tuple[str, ...] = ()
+    is_clear: bool = False
+    region: bool = False
+    crs: str = ""
+    resolution_m: float | None = None
+
+    def get(self, key: str) -> str:
+        return self.fields.get(key) or ""
+
+
+@lru_cache(maxsize=1)
+def _quantities() -> dict[str, str]:
+    """word → index or band; longest words first."""
+    words = lexicon()
+    pairs = [(w, n) for n, e in words.indices.items() for w in e.words]
+    pairs += [(w, n) for n, b in words.bands.items() for w in b.words]
+    pairs += [(w, n) for w, n in (("red", "red"), ("green", "green"), ("blue", "blue")) if (w, n) not in pairs]
+    return dict(sorted(pairs, key=lambda p: (-len(p[0]), p[0])))
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """(kind, whole phrase) in the order in which they are tried."""
+    q = "|".join(re.escape(w) for w in _quantities())
+    named = rf"(?:the )?(?P<q>{q})(?:'s)?(?: band| index| values?| raster| map)?"
+    measured = rf"(?: \(?(?:expressed |given |measured )?in (?P<unit>{UNIT_PATTERN}|pixels?|px|degrees?)\)?)?"
+    pieces = {
+        "ask": _ASK, "here": _HERE, "image": _IMAGE, "images": _IMAGES, "how": _HOW, "stat": _STAT, "number": _NUMBER,
+        "q": q, "unit": UNIT_PATTERN, "named": named, "again": rf"(?:the )?(?P<q2>{q})(?: band| values?)?",
+        "figure": rf"(?:(?P<stat>{_STAT}) (?:value )?(?:of )?)?{named}",
+        "part": rf"(?P<part>share|fraction|proportion|percentage|area|how much|how many (?P<many>{UNIT_PATTERN}))",
+        "in_unit": measured, "in_unit2": measured.replace("<unit>", "<unit2>"), "others": _OTHERS,
+        "each_other": r"(?:,? (?:against|to|from|relative to|with respect to|with|onto|on) (?:each other|one another))?",
+        "laid": r"(?:shifted|misaligned|mis-?registered|displaced|offset|apart|off)",
+        "register": rf"(?:(?:co-?)?registration|(?:co-?)?registering|alignment|aligning)(?: of)?(?: {_IMAGES}| them)?",
+        "land": r"(?:(?:land[- ]?cover|land[- ]?use|class map) )?",
+        "terrain": r"(?:terrain|ground|land|slopes|surface|relief|area|landscape|hills?|mountains?)",
+        "wind": r"(?P<wind>north-?east|north-?west|south-?east|south-?west|north|south|east|west)(?:wards?|ern)?",
+    }  # fmt: skip
+    rows = (line.split("\t") for line in _PHRASES.read_text(encoding="utf-8").splitlines() if line and line[0] != "#")
+    return tuple((kind, re.compile(re.sub(r"\{(\w+)\}", lambda m: pieces[m[1]], phrase))) for kind, phrase in rows)
+
+
+# Beside "at 60 m" these mean heights above the ground as well as pixels.
+_HEIGHT_LIKE = frozenset({"lst", "elevation", "radiance", "gray"})
+
+
+def read_analysis(question: Question) -> Asked | None:
+    """The analysis that a question asks for, or None where it is about something else."""
+    t = Text(question.text)
+    crs = _crs_said(t)
+    if crs is None:
+        return None
+    grid = _GRID.search(t.rest)
+    resolution = None
+    if grid is not None:
+        t.mark(*grid.span())
+        resolution = float(grid["res"]) * (1000 if grid["unit"].startswith("k") else 1)
+    scenes = scenes_named(t, question)
+    is_clear = bool(t.take_all(CLEAR))
+    spans, is_period = dates_said(t)
+    region = t.take(IN_REGION) is not None or t.take(
+        r"\b(?:in|within|inside|of|for|over) (?:the |this |my )?(?:selected|drawn|marked|given) "
+        r"(?:region|area|polygon|rectangle|box)\b"
+    ) is not None  # fmt: skip
+    text = re.sub(r"[\0\s]+", " ", t.rest)
+    text = re.sub(r"\s+([,.?!])", r"\1", text).strip(" ,.?!:;")
+    for kind, pattern in _patterns():
+        if (kind == "regrid") != bool(crs or resolution):
+            continue
+        m = pattern.fullmatch(text)
+        if m is None:
+            continue
+        groups = {k: v for k, v in m.groupdict().items() if v}
+        names = {_quantities()[groups[k]] for k in ("q", "q2", "q3") if k in groups}
+        if len(names) > 1:
+            return None
+        quantity = names.pop() if names else ""
+        is_plain_at = grid is not None and not (grid["noun"] or groups.get("make") or "resampl" in text)
+        if kind == "regrid" and is_plain_at and quantity in _HEIGHT_LIKE:
+            return None
+        stat = groups.get("stat", "")
+        statistic = next((n for n, words in _STATISTICS.items() if re.fullmatch(words, stat)), "")
+        if "model" in groups:
+            said = re.search(re.escape(groups["model"]), question.text, re.IGNORECASE)
+            groups["model"] = said[0].rstrip(".") if said else groups["model"]
+        for key in ("many", "unit", "unit2"):
+            if key in groups:
+                groups["in"] = _unit(groups[key])
+        return Asked(
+            kind, quantity, statistic, groups, tuple(spans), is_period, tuple(scenes), is_clear, region, crs, resolution
+        )
+    return None
+
+
+def _unit(text: str) -> str:
+    if re.fullmatch(r"pixels?|px", text):
+        return "px"
+    return "deg" if text.startswith("degree") else unit_of(text) or ""
+
+
+def _crs_said(t: Text) -> str | None:
+    """The CRS that the words name, taken out; '' where none is named, None where it is none that exists."""
+    m = _CRS.search(t.rest)
+    if m is None:
+        return ""
+    t.mark(*m.span())
+    if m["epsg"]:
+        return "EPSG:" + re.sub(r"\D", "", m["epsg"])
+    if m["mercator"]:
+        return "EPSG:3857"
+    if m["wgs"]:
+        return "EPSG:4326"
+    zone = int(m["utm"])
+    return f"EPSG:{(32600 if m['half'] == 'n' else 32700) + zone}" if 1 <= zone <= 60 else None
