@@ -24,7 +24,7 @@ VECTOR_KINDS = ("boxes", "polygons", "points")
 # Layers of an objects observation that are not what it found.
 NO_FINDINGS = ("candidates", "reference")
 Placing = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-_PIXELS = "Pixel coordinates: x to the right, y down, from the upper left corner, in pixels and not in metres; no CRS."
+PIXELS = "Pixel coordinates: x to the right, y down, from the upper left corner, in pixels and not in metres; no CRS."
 
 
 def vector_refs(held: Iterable[ObservationState]) -> Iterator[tuple[ObservationState, LayerRef]]:
@@ -114,7 +114,7 @@ def geopackage_layers(state: RunState, store: LayerStore) -> list[GeoPackageLaye
             )  # fmt: skip
         out.append(
             GeoPackageLayer(
-                name=safe_name(name, [o.name for o in out]), crs=crs, description=(about if crs else f"{about} {_PIXELS}")[:1000],
+                name=safe_name(name, [o.name for o in out]), crs=crs, description=(about if crs else f"{about} {PIXELS}")[:1000],
                 geometry_type="Point" if kind == "points" else "Polygon", features=features,
             )
         )  # fmt: skip

@@ -14,7 +14,7 @@ from apps.core.evidence.fold import RunState
 from apps.core.ports import LayerStore
 from apps.imagery.geopackage import geopackage_bytes
 from apps.runs.coco import coco_json, nothing_found
-from apps.runs.export_layers import geopackage_layers, has_vectors, vector_refs
+from apps.runs.export_layers import PIXELS, geopackage_layers, has_vectors, placed, scene_of, vector_refs
 from apps.runs.mapview import features_for_map
 from apps.runs.present import ask_json
 
@@ -104,13 +104,19 @@ def _json(value: Any) -> bytes:
 
 
 def _geojson(state: RunState, store: LayerStore) -> bytes:
+    scenes = state.question.scenes if state.question else ()
     features = []
+    is_pixels = False
     for held, ref in vector_refs(state.history):
-        found = features_for_map(store, ref, state.question.scenes if state.question else (), limit=100_000)
+        is_pixels = is_pixels or placed(ref, scene_of(ref, scenes))[0] is None
+        found = features_for_map(store, ref, scenes, limit=100_000)
         for f in found["features"]:
             f["properties"] |= {"observation": held.id, "layer": ref.label, "step": held.observation.step}
         features += found["features"]
-    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
+    # GeoJSON is longitude and latitude by itself: pixels say that they are none, to programs and to people
+    local = {"type": "name", "properties": {"name": 'LOCAL_CS["pixels of the picture",UNIT["pixel",1]]'}}
+    frame: dict[str, Any] = {"crs": local, "description": PIXELS} if is_pixels else {}
+    return json.dumps({"type": "FeatureCollection", **frame, "features": features}).encode()
 
 
 def provenance_json(state: RunState) -> dict[str, Any]:

@@ -100,6 +100,9 @@ def test_gpkg_holds_every_vector_layer_on_the_ground_with_both_marks(
     assert [r[0] for r in rows] == [f["properties"]["score"] for f in features]
     assert {r[1:] for r in rows} == {(held.id, held.decision.decision, "accept", "analyst")}
     found = shapely.from_wkb(pyogrio.raw.read(path, layer=name)[2])
+    drawn = tmp_path / "x.geojson"
+    drawn.write_bytes(taken(client, trees, "geojson").content)
+    assert pyogrio.read_info(drawn)["crs"] == "EPSG:4326" and "description" not in json.loads(drawn.read_bytes())
     for one, feature in zip(found, features, strict=True):
         a, b, c, d, e, f = transform[:6]
         expected = [(a * x + b * y + c, d * x + e * y + f) for x, y in feature["geometry"]["coordinates"][0]]
@@ -127,6 +130,12 @@ def test_gpkg_of_a_picture_without_crs_says_that_it_is_in_pixels(
     assert len(found) == len(kept_boxes(run)) > 0
     for one, feature in zip(found, kept_boxes(run), strict=True):
         assert shapely.get_coordinates(one).tolist() == feature["geometry"]["coordinates"][0]
+    # GeoJSON would be taken for longitude and latitude
+    confirmed(analyst, run)
+    drawn = tmp_path / "x.geojson"
+    drawn.write_bytes(taken(client, run, "geojson").content)
+    assert json.loads(drawn.read_bytes())["description"].startswith("Pixel coordinates")
+    assert pyogrio.read_info(drawn)["crs"].startswith('LOCAL_CS["pixels of the picture",UNIT["pixel",1]')
 
 
 def test_gpkg_holds_the_region_and_the_vector_file_that_was_measured(
