@@ -18,6 +18,7 @@ from rest_framework.views import APIView
 from apps.core.errors import NotFoundError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import RunState
+from apps.core.evidence.observation import LayerRef
 from apps.core.ports import LayerStore
 from apps.runs import selectors
 from apps.runs.assembly import layers
@@ -55,7 +56,7 @@ def report_context(request: HttpRequest, run: Run, state: RunState) -> dict[str,
         "people": _people(state),
         "vectors": vectors_used(state),
         "files": [
-            {"step": held.observation.step, "ref": ref, "format": _format(ref.media_type)}
+            {"step": held.observation.step, "ref": ref, "format": _format(ref)}
             for held in observations
             for ref in held.observation.result.layers
         ],
@@ -90,8 +91,10 @@ def _unfolded(part: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _format(media_type: str) -> str:
-    return next((name for word, name in _FORMATS if word in media_type), media_type or "file")
+def _format(ref: LayerRef) -> str:
+    name = next((name for word, name in _FORMATS if word in ref.media_type), ref.media_type or "file")
+    # the kept file has the layer's own coordinates, which GeoJSON does not tell
+    return f"{name} in {'pixels' if ref.crs == 'image' else ref.crs[:40]}" if name == "GeoJSON" else name
 
 
 def _figure(state: RunState, store: LayerStore) -> Figure | None:

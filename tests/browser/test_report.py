@@ -93,7 +93,7 @@ def test_every_file_is_taken_by_its_button(page: Page, analyst: User, trees: Run
     assert page.title().startswith("Report")
     # a layer's own file
     with page.expect_download() as started:
-        page.get_by_role("link", name="GeoJSON of tree, step 1").click()
+        page.get_by_role("link", name="GeoJSON in pixels of tree, step 1").click()
     assert re.fullmatch(r"[0-9a-f]{16}\.geojson", started.value.suggested_filename)
 
 
