@@ -383,7 +383,7 @@ def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
     on_image = float(held) if isinstance(held, int | float) else 1.0
     part = "" if on_image >= 0.995 else f" (in the {number_text(100 * on_image, '%')} of it that lie on the image)"
     phrase = recipe.options.get("phrase", "extreme value")
-    text = f"{o.result.value} has the {phrase}, {shown(at)}{part}, of {len(known)} polygons"
+    text = f"{o.result.value} has the {phrase}, {shown(at)}{part}, of {len(known)} {recipe.options.get('noun', 'polygons')}"
     return _Finding(f"{text}{second}{left}", o.result.value)
 
 

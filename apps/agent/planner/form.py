@@ -1365,6 +1365,8 @@ class PlanBuilder:
         options: dict[str, Any] = {"phrase": phrase}
         if f.what == "zone":
             options["phrase"] = self._picked_phrase()
+            listed = self.things[f.target if f.each == "target" else f.reference].vector
+            options["noun"] = "rows" if f.by or listed is None else listed.noun
             return AnswerRecipe(kind="zone", steps=(n,), unit=str(spec["unit"]), options=options)
         if f.each:
             return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)
@@ -1589,7 +1591,8 @@ class PlanBuilder:
 
     def _zone_text(self, key: str) -> str:
         if self.form.each:
-            return f" in each of {self.things[key].title}"
+            near = f"within {self.form.buffer_m:g} m of" if self.form.buffer_m else "in"
+            return f" {near} each of {self.things[key].title}"
         if self.form.is_outside:
             far = f"farther than {self.form.buffer_m:g} m from" if self.form.buffer_m else "outside of"
             return f" {far} {self.things[key].title}"
@@ -1811,7 +1814,7 @@ class PlanBuilder:
         if f.zones:
             each = " and ".join(self.things[k].title for k in f.zones)
             if f.each:
-                text += f" in each of {each}" + (f", by {f.by}" if f.by else "")
+                text += self._zone_text(f.zones[0]) + (f", by {f.by}" if f.by else "")
             elif f.what == "zone":
                 text = f"which of {each} has the {'highest' if f.pick == 'max' else 'lowest'} value of {measured}"
             elif f.what == "compare":

@@ -28,7 +28,8 @@ class Roles:
     ``measure``: figures of ``subject``, chosen by ``relation`` to ``reference``; ``distance``: between the two. ``each``: the key
     of the file whose features are listed, by their names or by the attribute ``by``; ``pick``: the one of them with the extreme.
     ``how`` the relation is said: "that lie …", "lies …", or without a verb; ``metric``: what the picking word itself compares;
-    ``is_cover``: the subject covers the reference; ``is_outside``: what lies in
+    ``is_cover``: the subject covers the reference; ``is_bare``: the part of
+    the subject that the reference does not cover; ``is_outside``: what lies in
     none of the zones. ``refusal`` says why none of these can be."""
 
     kind: Literal["", "zone", "compare", "which", "measure", "distance"] = ""
@@ -43,6 +44,7 @@ class Roles:
     how: Literal["clause", "verb", "bare"] = "bare"
     metric: str = ""
     is_cover: bool = False
+    is_bare: bool = False
     is_outside: bool = False
     each: str = ""
     by: str = ""
@@ -91,7 +93,12 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
         t.take_all(rf"{_PREPOSITION}*(?:the )?{SIGN}")
         return Roles("compare", tuple(areas))
 
-    if which and is_areas(signs[which[1]]) and not is_distance and not is_of_image:
+    extreme = t.find(rf"\b(?:what|which)(?:'s| is| are) the (?=(?:largest|biggest|smallest|longest|shortest) *(?P<s>{SIGN}))")
+    if extreme and len(signs) == 1 and not targets and not is_distance and not is_of_image:
+        t.mark(*extreme.span())
+        t.mark(*extreme.span("s"))
+        return _picked(t, found, question, signs[extreme["s"]])
+    if which and signs[which[1]].startswith("vector:") and not is_distance and not is_of_image:
         t.mark(*which.span())
         return _picked(t, found, question, signs[which[1]])
     cover = _cover(t, found, targets)
@@ -290,9 +297,13 @@ def _listed(t: Text, found: Found, question: Question, each: Roles) -> Roles:
     if _is_of_image(t) or surfaces:
         if others or objects:
             return Roles(refusal="Figures of the image, or of things, for each; not both at a time.")
-        if not vector.count_of(POLYGONS):
-            return Roles(refusal=f"{vector.name} holds {vector.noun}, which have no inside.")
-        return Roles("zone", (key,), each=key, by=each.by)
+        buffer_m = _near_each(t)
+        if isinstance(buffer_m, str):
+            return Roles(refusal=buffer_m)
+        if not buffer_m and not vector.count_of(POLYGONS):
+            return Roles(refusal=f"{vector.name} holds {vector.noun}, which have no inside. Ask for what lies within a distance "
+                                 "of each.")  # fmt: skip
+        return Roles("zone", (key,), buffer_m or 0.0, each=key, by=each.by)
     named = [*others, *objects]
     if len(named) > 1:
         return Roles(refusal="One thing at a time for each of several.")
@@ -302,19 +313,11 @@ def _listed(t: Text, found: Found, question: Question, each: Roles) -> Roles:
         return Roles("distance", subject=key, reference=reference, each=key, by=each.by)
     if not named:
         return Roles("measure", subject=key, each=key, by=each.by)
-    near = t.find(
-        rf"\b(?:within|less than|closer than|at most|up to|no more than) (?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>{UNIT_PATTERN})"
-        r"(?![\w²^])(?: distance)?(?: (?:of|from|to|around|about)\b)?"
-    )
-    distance = None
-    relation = "inside"
-    if near:
-        unit = unit_of(near["u"]) or "m"
-        if dimension(unit) != "length":
-            return Roles(refusal=f"{near['u']} is no unit of a distance.")
-        distance, relation = convert(float(near["d"].replace(",", "")), unit, "m"), "within"
-        t.mark(*near.span())
-    elif not vector.count_of(POLYGONS):
+    distance = _near_each(t)
+    if isinstance(distance, str):
+        return Roles(refusal=distance)
+    relation = "inside" if distance is None else "within"
+    if distance is None and not vector.count_of(POLYGONS):
         return Roles(
             refusal=f"{vector.name} holds {vector.noun}, which have no inside. Ask for what lies within a distance of each."
         )
@@ -329,6 +332,21 @@ def _listed(t: Text, found: Found, question: Question, each: Roles) -> Roles:
     _take_signs(t)
     return Roles("measure", subject=named[0], reference=key, relation=relation, distance_m=distance, each=key, by=each.by,
                  is_cover=is_cover)  # fmt: skip
+
+
+def _near_each(t: Text) -> float | str | None:
+    """Metres of "within 100 m of each", read then; None where no distance is said, a text where its unit is none."""
+    near = t.find(
+        rf"\b(?:within|less than|closer than|at most|up to|no more than) (?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>{UNIT_PATTERN})"
+        r"(?![\w²^])(?: distance)?(?: (?:of|from|to|around|about)\b)?"
+    )
+    if near is None:
+        return None
+    unit = unit_of(near["u"]) or "m"
+    if dimension(unit) != "length":
+        return f"{near['u']} is no unit of a distance."
+    t.mark(*near.span())
+    return convert(float(near["d"].replace(",", "")), unit, "m")
 
 
 def _picked(t: Text, found: Found, question: Question, key: str) -> Roles:
@@ -386,8 +404,11 @@ def _cover(t: Text, found: Found, targets: Mapping[int, str]) -> Roles | None:
         return Roles(refusal="What covers what? Name two things.")
     if not (ground.startswith("vector:") and thing.startswith("vector:")):
         return Roles(refusal="A place covers nothing; name a vector file.")
-    t.take_all(r"\b(?:covered|occupied|taken up|filled|overlain|cover|occupy|take up|by|do|does|did)\b")
+    is_bare = re.search(r"\bnot\b|n't\b", m[0]) is not None
+    t.take_all(r"\b(?:covered|occupied|taken up|filled|overlain|cover|occupy|take up|by|do|does|did|not|isn't|aren't|don't)\b")
     _take_signs(t)
+    if is_bare:
+        return Roles("measure", subject=ground, reference=thing, relation="outside", is_bare=True)
     return Roles("measure", subject=thing, reference=ground, relation="inside", is_cover=True)
 
 
@@ -495,6 +516,10 @@ def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_
         if what not in ("share", "area"):
             return "What covers what is a share or an area."
         return out | {"clip": True, "of": "area"} | ({"denominator": "reference"} if what == "share" else {})
+    if roles.is_bare:
+        if what not in ("share", "area"):
+            return "What is not covered is a share or an area."
+        return out | {"clip": True, "of": "area"}
     if what == "share":
         of = "length" if t.take_all(r"\blengths?\b") else "area" if t.take_all(r"\bareas?\b|\bsurface\b") else ""
         t.take_all(r"\bby (?=\0*$)")

@@ -52,6 +52,10 @@ def spec(text: str, **more: Any) -> dict[str, Any]:
         ("What share of the district Mitte do the buildings cover?", {"metric": "ratio", "denominator": "reference"}),
         ("What area of the district is covered by buildings.gpkg?",
          {"metric": "area", "subject": "buildings.gpkg", "reference": "districts.geojson", "clip": True}),
+        ("What share of Mitte is not covered by buildings.gpkg?",
+         {"metric": "ratio", "of": "area", "subject": "Mitte", "relation": "outside", "denominator": "subject", "clip": True}),
+        ("How many hectares of the fields are not covered by buildings.gpkg?",
+         {"metric": "area", "subject": "fields.geojson", "relation": "outside", "clip": True}),
         ("What share of the length of the roads lies inside Mitte?",
          {"metric": "ratio", "of": "length", "denominator": "subject", "clip": True}),
         ("What share of the number of the fields lies within the district Mitte?",
@@ -102,6 +106,8 @@ def test_what_is_cut_and_what_lies_elsewhere(text: str, wanted: dict[str, Any]) 
         ("What is the length of each road?", {"metric": "length", "subject": "roads.kml", "each": "roads.kml"}, "table"),
         ("Which district has the most sites?", {"metric": "count", "pick": "max", "each": "districts.geojson"}, "zone"),
         ("Which district is the largest?", {"metric": "area", "pick": "max", "each": "districts.geojson"}, "zone"),
+        ("Which road is the longest?", {"metric": "length", "pick": "max", "each": "roads.kml"}, "zone"),
+        ("What is the largest district?", {"metric": "area", "pick": "max", "each": "districts.geojson"}, "zone"),
         ("Which field has the smallest area?", {"metric": "area", "pick": "min", "each": "fields.geojson"}, "zone"),
         ("Which district has the greatest length of roads?", {"metric": "length", "clip": True, "pick": "max"}, "zone"),
         ("Which district has the largest share covered by buildings.gpkg?", {"metric": "ratio", "pick": "max"}, "zone"),
@@ -115,6 +121,13 @@ def test_a_figure_for_each(text: str, wanted: dict[str, Any], kind: str) -> None
     found = spec(text)
     assert {k: found.get(k) for k in wanted} == wanted
     assert made.answer is not None and made.answer.kind == kind
+
+
+def test_what_is_picked_is_called_what_it_is() -> None:
+    made = plan("Which road is the longest?")
+    assert made.answer is not None and made.answer.options == {"phrase": "largest length", "noun": "lines"}
+    near = plan("What is the mean NDVI within 100 m of each site?", image=True)
+    assert "within 100 m of each of the 12 points" in near.understood
 
 
 def test_rows_are_named_by_the_files_names_or_by_an_attribute() -> None:
@@ -146,6 +159,7 @@ def test_rows_are_named_by_the_files_names_or_by_an_attribute() -> None:
         ("What is the mean NDVI in each district?", {"dissolve": None}, {"statistic": "mean"}, "table"),
         ("What is the area of water in each field, in ha?", {"dissolve": None}, {"statistic": "area", "unit": "ha"}, "table"),
         ("What share of each district is vegetation?", {"dissolve": None}, {"statistic": "share"}, "table"),
+        ("What is the mean NDVI within 100 m of each road?", {"dissolve": None, "buffer_m": 100.0}, {}, "table"),
         ("What is the mean NDVI outside fields.geojson?", {"outside": True, "dissolve": None}, {"statistic": "mean"}, "value"),
         ("What is the mean NDVI farther than 100 m from the roads?", {"outside": True, "buffer_m": 100.0}, {}, "value"),
         ("What is the mean NDVI not within 100 m of the roads?", {"outside": True, "buffer_m": 100.0}, {}, "value"),
