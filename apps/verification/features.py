@@ -47,6 +47,7 @@ SUPPORT: dict[str, float] = {
     "consistency.moran_recomputes": 0.6,
     "consistency.classes_recount": 0.6,
     "consistency.bands_match_source": 0.95,
+    "consistency.shift_matches_source": 0.9,
     "consistency.place_matches_scene": 0.9,
     "consistency.catalog_matches_scenes": 0.9,
     "consistency.count_equals_kept": 0.55,
@@ -84,6 +85,7 @@ PIXEL_CHECKS = frozenset(
         "consistency.series_matches_source",
         "consistency.zonal_matches_source",
         "consistency.bands_match_source",
+        "consistency.shift_matches_source",
     }
 )
 # What is given on the map has no pixels: these read all of it.
@@ -95,6 +97,8 @@ THINGS_CHECKS = frozenset(
         "consistency.rows_recompute",
     }
 )
+# Of scenes themselves, which have a place and a date before any pixel is read: these look at all of them.
+SCENES_CHECKS = frozenset({"consistency.place_matches_scene", "consistency.catalog_matches_scenes"})
 # Of landmarks that a person marked too; where a detector found them, it reads the detector's boxes.
 LANDMARKS_CHECK = "geometry.landmarks_measured_again"
 LAYER_CHECKS = frozenset(
@@ -174,7 +178,7 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
         worth.append(MEASURE_SUPPORT)
     out["support"] = max(worth, default=0.0)
     is_given = bool(good & THINGS_CHECKS) if obs.tool == "measure" else LANDMARKS_CHECK in good
-    is_of_things = is_given and not obs.parents
+    is_of_things = (is_given and not obs.parents) or bool(good & SCENES_CHECKS)
     out["sight"] = 1.0 if is_of_things or good & PIXEL_CHECKS else 0.5 if good & LAYER_CHECKS else 0.0
     asked = [c for c in checks if c.check in QUESTION_CHECKS and c.outcome in ("passed", "failed", "inconclusive")]
     if asked:

@@ -808,6 +808,46 @@ def bands_match_source(case: Case) -> Finding:
 
 
 @check(
+    "shift_matches_source",
+    catches=("wrong sign", "stale artifact", "another scene's result"),
+    limits=("full_look_px",),
+    reads=("/evidence/intermediate/nodes", "/inputs"),
+)
+def shift_matches_source(case: Case) -> Finding:
+    """The shift that co-registration tells is the one at which the edges of the two sources fit best, found again in whole pixels
+    by the correlation of all of them."""
+    found = told_of(case, "raster.product.coregister")
+    node = next((n for n in case.nodes.values() if n["op"] == "raster.product.coregister"), None)
+    if not found or node is None or len(node["inputs"]) != 2:
+        return not_applicable("no co-registration")
+    k, told, _ = found[0]
+    shift, at = told.get("shift_px"), (f"/evidence/intermediate/nodes/{k}/shift_px", "/inputs")
+    mine = [number_of(v) for v in shift] if isinstance(shift, list) else []
+    if len(mine) != 2 or mine[0] is None or mine[1] is None:
+        return inconclusive("The shift is not on record.", at=at)
+    edges = []
+    try:
+        look = look_of(case)
+        for name in node["inputs"]:
+            plane = look.every_pixel(name, scene_of_node(case, name).grid)
+            if not plane.valid.any():
+                return not_applicable("no valid pixel")
+            filled = np.where(plane.valid, plane.data, float(plane.data[plane.valid].mean()))
+            edge = ndimage.gaussian_gradient_magnitude(filled, 1.0) * ndimage.binary_erosion(plane.valid, iterations=3)
+            edges.append(edge - edge.mean())
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if edges[0].shape != edges[1].shape:
+        return not_applicable("the two lie on different grids")
+    likeness = np.fft.ifft2(np.fft.fft2(edges[0]) * np.conj(np.fft.fft2(edges[1]))).real
+    best = np.unravel_index(int(likeness.argmax()), likeness.shape)
+    peak = [int(b) - n if b > n // 2 else int(b) for b, n in zip(best, likeness.shape, strict=True)]
+    if any(abs(a - b) > 1.5 for a, b in zip((mine[0], mine[1]), peak, strict=True)):
+        return failed("The edges of the two fit best at another shift.", measured=mine, expected=peak, unit="px", at=at)
+    return passed("The edges of the two fit best at this shift.", measured=mine, expected=peak, unit="px", at=at)
+
+
+@check(
     "moran_recomputes",
     catches=("stale artifact", "fill counted as data", "wrong statistic"),
     limits=("rel_tolerance", "p_value_tolerance", "max_layer_px"),

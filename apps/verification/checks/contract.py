@@ -443,6 +443,8 @@ def metric_as_asked(case: Case) -> Finding:
     named = words.metric_named(case.text)
     if not named or case.kind not in NUMERIC_KINDS | {"boolean"} or (case.question is not None and case.question.choices):
         return not_applicable("the words fix no metric")
+    if any(n["op"] == "raster.product.coregister" for n in case.nodes.values()):
+        return not_applicable("the distance is the shift that co-registration tells")
     fits = {
         "count": {"count"},
         "area": {"area"},

@@ -331,6 +331,11 @@ EXAMPLES: dict[str, tuple[Any, Any, str]] = {
         lambda: looked_at().but({"/result/items/3/mean": 0.66 * float(str(looked_at().observation.result.items[3]["mean"]))}),
         "failed",
     ),
+    "consistency.shift_matches_source": (
+        coregistered,
+        lambda: told(coregistered(), "raster.product.coregister", shift_px=[-2.0, -3.0]),
+        "failed",
+    ),
     "consistency.rank_trend_recomputes": (
         tested,
         lambda: tested().but({"/result/value": -float(tested().observation.result.value or 0)}),
