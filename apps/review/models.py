@@ -21,6 +21,7 @@ class VerdictRecord(models.Model):
     is_blind = models.BooleanField(default=False)
     is_adjudication = models.BooleanField(default=False, help_text="settles two reviewers who disagree")
     prior_event = models.UUIDField(null=True, blank=True, help_text="the prior's event that it caused, if any")
+    corrected_id = models.CharField(max_length=64, blank=True, help_text="the person's observation of a correction; '' for none")
     given_at = models.DateTimeField()
     undone_at = models.DateTimeField(null=True, blank=True)
     replaced_by = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="replaces")

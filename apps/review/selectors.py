@@ -55,6 +55,7 @@ def review_queue(
     rows = ObservationRow.objects.filter(run__project__in=projects_for_user(user)).select_related(
         "run__project", "claim__reviewer"
     )
+    rows = rows.exclude(call_key__startswith="correction:")  # a person's own: nothing to judge
     if project_id:
         rows = rows.filter(run__project_id=project_id)
     if task_type:

@@ -16,11 +16,14 @@ from apps.accounts.selectors import access_project_by_id, can
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS, Verdict, VerdictValue
 from apps.core.evidence.events import VerdictGiven, VerdictUndone
+from apps.core.evidence.observation import Observation
 from apps.core.ids import uuid7
 from apps.prior.services import prior_record_verdict, prior_undo
+from apps.review.corrections import correctable, corrected_layer, corrected_value
 from apps.review.models import Claim, VerdictRecord
+from apps.runs.assembly import layers
 from apps.runs.models import ObservationRow, Run
-from apps.runs.selectors import access_observation
+from apps.runs.selectors import access_observation, run_state
 from apps.runs.services import event_append, run_revise
 
 VALUES = ("accept", "reject", "unsure")
@@ -29,14 +32,25 @@ CLAIM_FOR = timedelta(minutes=15)
 
 
 def verdict_give(
-    *, user: User, observation_id: str, value: str, reason: str = "", note: str = "", is_blind: bool = False, enqueue: bool = True
+    *,
+    user: User,
+    observation_id: str,
+    value: str,
+    reason: str = "",
+    note: str = "",
+    is_blind: bool = False,
+    corrected: Observation | None = None,
+    redoes: str = "",
+    enqueue: bool = True,
 ) -> VerdictRecord:
     """Records a person's verdict. It stands beside the machine's decision; the run is recomputed after the commit.
 
     ``accept`` and ``reject`` move the prior, ``unsure`` does not; a newer verdict on the same observation compensates the
-    movement of the former, and the same verdict of the same person given twice is one. UserError: BAD_ARGUMENT (value or
-    reason unknown, reject without a reason), FORBIDDEN (another's verdict stands and the role may not adjudicate);
-    NotFoundError for others' observations.
+    movement of the former, and the same verdict of the same person given twice is one. ``corrected``: the observation as the
+    person would have it, of a rejection (``correction_give``); ``redoes``: the undone verdict that is given
+    again (``verdict_redo``). UserError: BAD_ARGUMENT (value or reason unknown, reject without
+    a reason), CONFLICT (not decided yet, or itself the value of a person), FORBIDDEN (another's verdict stands and the role may
+    not adjudicate); NotFoundError for others' observations.
     """
     if value not in VALUES:
         raise UserError("BAD_ARGUMENT", f"“{value}” is no verdict.", f"Known are {', '.join(VALUES)}.", "Choose one of them.")
@@ -55,6 +69,14 @@ def verdict_give(
         raise UserError("BAD_ARGUMENT", "The note is too long.", f"It has {len(note)} characters; 2,000 are kept.", "Shorten it.")
     row, state = access_observation(user, observation_id, "verdict")
     held = state.observations[row.id]
+    if held.corrects:
+        raise UserError(
+            "CONFLICT",
+            "This is the value of a person.",
+            f"It stands for observation {held.observation.step}, which the machine made.",
+            "Say there what you see; a newer verdict takes its place.",
+            status=409,
+        )
     if held.decision is None:
         raise UserError(
             "CONFLICT",
@@ -65,13 +87,16 @@ def verdict_give(
         )
     with transaction.atomic():
         _lock(row)
+        if redoes:
+            _require_next(row, redoes)
         now = timezone.now()
         former = list(
             VerdictRecord.objects.select_for_update().filter(observation=row, undone_at__isnull=True, replaced_by__isnull=True)
         )
         for f in former:
             # a double click or a repeated request: one verdict, which one undo takes back
-            if (f.author_id, f.value, f.reason, f.note) == (user.pk, value, reason, note):
+            same = (f.author_id, f.value, f.reason, f.note) == (user.pk, value, reason, note)
+            if same and _says_the_same(row, f, corrected):
                 return f
         _require_settling(user, row.run.project, [f for f in former if f.author_id != user.pk])
         shown = row.audit_probability if row.decision == "accept" and row.is_audit else 1.0
@@ -85,6 +110,7 @@ def verdict_give(
             given_at=now,
             shown_probability=shown or 1.0,
             is_blind=is_blind,
+            corrected_id=corrected.id if corrected is not None else "",
             is_adjudication=any(f.author_id != user.pk and f.value != value for f in former),
         )
         record.prior_event = _move_prior(record, row, user)
@@ -109,11 +135,61 @@ def verdict_give(
                     shown_probability=record.shown_probability,
                     blind=is_blind,
                 ),
+                corrected=corrected,
+                redoes=redoes,
             ),
         )
         run_revise(run_id=row.run_id, cause=str(record.id), enqueue=enqueue)
         Claim.objects.filter(observation=row, reviewer=user).delete()
     return record
+
+
+def _says_the_same(row: ObservationRow, former: VerdictRecord, corrected: Observation | None) -> bool:
+    """Whether a verdict carries the same correction as a former one, or neither carries one."""
+    if corrected is None or not former.corrected_id:
+        return corrected is None and not former.corrected_id
+    held = run_state(row.run_id).observations.get(former.corrected_id)
+    return held is not None and held.observation.result == corrected.result
+
+
+def correction_give(
+    *,
+    user: User,
+    observation_id: str,
+    reason: str,
+    value: str = "",
+    unit: str = "",
+    remove: Sequence[str] = (),
+    note: str = "",
+    enqueue: bool = True,
+) -> VerdictRecord:
+    """A person's own value, or the layer without the parts named in ``remove``: a rejection of the machine's observation that
+    carries what it should be. The answer is computed again from it; undone like any verdict.
+
+    UserError: BAD_ARGUMENT (no value of its kind, one that cannot be, the machine's own, an unknown part or reason), CONFLICT
+    (nothing can be changed here), FORBIDDEN; NotFoundError for others' observations.
+    """
+    row, state = access_observation(user, observation_id, "verdict")
+    held = state.observations[row.id]
+    store = layers(row.run.project_id)
+    can_be = correctable(state, held, store)
+    if not can_be.kind:
+        raise UserError("CONFLICT", "Nothing can be changed here.", can_be.why_not, "Reload the page.", status=409)
+    author, now = user.get_username(), timezone.now()
+    corrected = (
+        corrected_layer(held, can_be, remove, store, author=author, at=now)
+        if can_be.kind == "parts"
+        else corrected_value(held, can_be, value, unit, author=author, at=now)
+    )
+    return verdict_give(
+        user=user,
+        observation_id=observation_id,
+        value="reject",
+        reason=reason or "wrong_value",
+        note=note,
+        corrected=corrected,
+        enqueue=enqueue,
+    )
 
 
 def _require_settling(user: User, project: Project, others: Sequence[VerdictRecord]) -> None:
@@ -158,20 +234,10 @@ def verdict_undo(*, user: User, verdict_id: Any, enqueue: bool = True) -> Verdic
     A verdict that it had replaced stands again. UserError CONFLICT where it was undone or replaced already, FORBIDDEN where it
     is another's and the role may not adjudicate.
     """
-    try:
-        key = UUID(str(verdict_id))
-    except ValueError:
-        raise NotFoundError("verdict") from None
-    record = VerdictRecord.objects.select_related("observation__run").filter(pk=key).first()
-    if record is None:
-        raise NotFoundError("verdict")
-    try:
-        access_project_by_id(user, record.observation.run.project_id, "verdict")
-    except NotFoundError:
-        raise NotFoundError("verdict") from None
+    record = _access_verdict(user, verdict_id)
     with transaction.atomic():
         row = _lock(record.observation)
-        record = VerdictRecord.objects.select_for_update().get(pk=key)
+        record = VerdictRecord.objects.select_for_update().get(pk=record.pk)
         if record.undone_at is not None or record.replaced_by_id is not None:
             raise UserError(
                 "CONFLICT",
@@ -192,6 +258,66 @@ def verdict_undo(*, user: User, verdict_id: Any, enqueue: bool = True) -> Verdic
             former.save(update_fields=["replaced_by", "prior_event"])
         event_append(run_id=row.run_id, event=VerdictUndone(at=record.undone_at, verdict_id=str(record.id), author=author))
         run_revise(run_id=row.run_id, cause=f"undo {record.id}", enqueue=enqueue)
+    return record
+
+
+def _require_next(row: ObservationRow, verdict_id: str) -> None:
+    """UserError CONFLICT (409) unless the verdict is the one that would be given again next."""
+    next_one = run_state(row.run_id).observations[row.pk].redoable
+    if next_one is None or next_one.id != verdict_id:
+        raise UserError(
+            "CONFLICT",
+            "This verdict cannot be given again.",
+            "It was not undone, was given again already, or a newer verdict stands after it.",
+            "Reload the page to see what stands now.",
+            status=409,
+        )
+
+
+def verdict_redo(*, user: User, verdict_id: Any, enqueue: bool = True) -> VerdictRecord:
+    """Gives an undone verdict again: prior, effective decision and answer are as before the undo.
+
+    The newest undone one comes first; a new verdict clears what could be given again. UserError CONFLICT where it is not the next
+    one, FORBIDDEN where it was another's: a verdict is its author's word; NotFoundError for others' observations.
+    """
+    record = _access_verdict(user, verdict_id)
+    if record.author_id != user.pk:
+        author = record.author.get_username() if record.author else "somebody who left"
+        raise UserError(
+            "FORBIDDEN",
+            "It was another person's verdict.",
+            f"It was {author}'s word; nobody else gives it again.",
+            "Say what you see yourself.",
+            status=403,
+        )
+    _require_next(record.observation, str(record.id))
+    mine = run_state(record.observation.run_id).observations.get(record.corrected_id) if record.corrected_id else None
+    return verdict_give(
+        user=user,
+        observation_id=record.observation_id,
+        value=record.value,
+        reason=record.reason,
+        note=record.note,
+        is_blind=record.is_blind,
+        corrected=mine.observation if mine is not None else None,
+        redoes=str(record.id),
+        enqueue=enqueue,
+    )
+
+
+def _access_verdict(user: User, verdict_id: Any) -> VerdictRecord:
+    """The verdict, where the user may judge in its project. NotFoundError otherwise, also for a malformed id."""
+    try:
+        key = UUID(str(verdict_id))
+    except ValueError:
+        raise NotFoundError("verdict") from None
+    record = VerdictRecord.objects.select_related("observation__run", "author").filter(pk=key).first()
+    if record is None:
+        raise NotFoundError("verdict")
+    try:
+        access_project_by_id(user, record.observation.run.project_id, "verdict")
+    except NotFoundError:
+        raise NotFoundError("verdict") from None
     return record
 
 

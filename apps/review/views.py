@@ -6,20 +6,26 @@ import json
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
+from apps.accounts.selectors import can
+from apps.core.evidence.decision import VERDICT_REASONS
 from apps.review import services
+from apps.review.corrections import correctable
+from apps.runs.assembly import layers
+from apps.runs.headline import headline
+from apps.runs.selectors import access_observation, run_state
 from apps.runs.views import person
 
 WORDS = {"accept": "Right", "reject": "Wrong", "unsure": "Unsure"}
 
 
-def _answer(request: HttpRequest, text: str, undo_url: str, observation_id: str) -> HttpResponse:
+def _answer(request: HttpRequest, text: str, undo_url: str, observation_id: str, *, redo_url: str = "") -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return redirect("observation", observation_id=observation_id)
-    toast = {"text": text} | ({"undo_url": undo_url} if undo_url else {})
+    toast = {"text": text} | ({"undo_url": undo_url} if undo_url else {}) | ({"redo_url": redo_url} if redo_url else {})
     return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": toast, "rsure:changed": {}})})
 
 
@@ -43,10 +49,63 @@ def verdict_give(request: HttpRequest, observation_id: str) -> HttpResponse:
 
 
 @login_required
+@require_http_methods(["GET", "POST"])
+def correction_of(request: HttpRequest, observation_id: str) -> HttpResponse:
+    """GET: what may be changed of the observation, as a form. POST: the person's value, or the parts that are none."""
+    if request.method == "POST":
+        record = services.correction_give(
+            user=person(request),
+            observation_id=observation_id,
+            reason=request.POST.get("reason", ""),
+            value=request.POST.get("value", ""),
+            unit=request.POST.get("unit", ""),
+            remove=request.POST.getlist("remove"),
+            note=request.POST.get("note", ""),
+        )
+        state = run_state(record.observation.run_id)
+        first, mine = (headline(state.observations[i].observation)[0] for i in (record.observation_id, record.corrected_id))
+        text = f"Recorded: {first} → {mine}. The run is answered again."
+        return _answer(request, text, reverse("verdict_undo", args=[record.pk]), observation_id)
+    row, state = access_observation(person(request), observation_id)
+    held = state.observations[row.pk]
+    found = correctable(state, held, layers(row.run.project_id))
+    parents = [state.observations[p].observation for p in held.observation.parents if p in state.observations]
+    context = {
+        "o": held.observation,
+        "can": found,
+        "may": can(person(request), row.run.project, "verdict"),
+        "reasons": VERDICT_REASONS,
+        "reason": "wrong_place" if found.kind == "parts" else "wrong_value",
+        "parents": [p for p in parents if p.result.layers],
+        "mark": f"{max(found.size_px) / 28:.1f}",
+    }
+    return render(request, "review/correction.html", context)
+
+
+@login_required
 @require_POST
 def verdict_undo(request: HttpRequest, verdict_id: str) -> HttpResponse:
     record = services.verdict_undo(user=person(request), verdict_id=verdict_id)
-    return _answer(request, f"Undone: {WORDS[record.value]}. All is as before.", "", record.observation_id)
+    return _answer(
+        request,
+        f"Undone: {WORDS[record.value]}. All is as before.",
+        "",
+        record.observation_id,
+        # what was another's is not given again by who took it back
+        redo_url=reverse("verdict_redo", args=[record.pk]) if record.author_id == person(request).pk else "",
+    )
+
+
+@login_required
+@require_POST
+def verdict_redo(request: HttpRequest, verdict_id: str) -> HttpResponse:
+    record = services.verdict_redo(user=person(request), verdict_id=verdict_id)
+    return _answer(
+        request,
+        f"Given again: {WORDS[record.value]}. The run is answered again.",
+        reverse("verdict_undo", args=[record.pk]),
+        record.observation_id,
+    )
 
 
 @login_required

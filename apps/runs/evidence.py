@@ -45,6 +45,8 @@ def most_asked() -> int:
 
 def evidence_closed(run: Run, state: RunState, held: ObservationState) -> str:
     """Why nothing can be asked for on this observation, as a sentence; '' where something may be."""
+    if held.corrects:
+        return f"It is the value of a person; ask on observation {held.observation.step}, which the machine made."
     if held.decision is None:
         return "It is not judged yet; its checks are still running."
     if run.status == Run.Status.CANCELLED:
@@ -96,12 +98,12 @@ def evidence_ask(*, user: User, observation_id: str, key: str, note: str = "", e
     The same asked twice by one person, while it is open, is one. UserError: BAD_ARGUMENT (a note too long, or no such choice),
     CONFLICT (nothing can be asked here, or what was chosen is no longer offered), FORBIDDEN; NotFoundError for others'.
     """
+    row, shown = access_observation(user, observation_id, "ask")
     note = note.replace("\x00", "").strip()
     if len(note) > 2000:
         raise UserError("BAD_ARGUMENT", "The note is too long.", f"It has {len(note)} characters; 2,000 are kept.", "Shorten it.")
     if not key or len(key) > 64:
         raise UserError("BAD_ARGUMENT", "Nothing was chosen.", "A request names one kind of evidence.", "Choose one of the list.")
-    row, shown = access_observation(user, observation_id, "ask")
     # the layers are read before the run is locked
     choices = evidence_choices(row.run, shown, shown.observations[row.pk])
     chosen = next((c for c in choices if c.request is not None and _key(c.request) == key), None)

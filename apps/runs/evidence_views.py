@@ -105,6 +105,7 @@ class EvidenceOf(APIView):
 
     @extend_schema(request=EvidenceIn, responses={201: EvidenceAskedOut})
     def post(self, request: Request, observation_id: str) -> Response:
+        selectors.access_observation(request.user, observation_id, "ask")  # others' are absent, whatever was sent
         given = EvidenceIn(data=request.data)
         given.is_valid(raise_exception=True)
         asked: EvidenceAsked = evidence.evidence_ask(user=request.user, observation_id=observation_id, **given.validated_data)

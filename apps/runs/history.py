@@ -7,6 +7,7 @@ from datetime import datetime
 
 from apps.core.evidence.decision import Decision, EvidenceRequest, Verdict
 from apps.core.evidence.fold import ObservationState, RunState
+from apps.runs.headline import headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,11 @@ def observation_history(state: RunState, held: ObservationState) -> list[History
     for w in held.withdrawn.values():
         lines.append(HistoryLine(w.at, f"{w.author} withdrew the request"))
     for v in held.verdicts:
-        lines.append(HistoryLine(v.given_at, v.note, verdict=v, is_undone=v.id in held.undone))
+        mine = next(
+            (o for o in state.observations.values() if o.corrects == held.id and v.id in {w.id for w in o.verdicts}), None
+        )
+        text = " ".join(filter(None, [f"→ {headline(mine.observation)[0]}" if mine is not None else "", v.note]))
+        lines.append(HistoryLine(v.given_at, text, verdict=v, is_undone=v.id in held.undone))
     # sorted() keeps the order of what came at once
     return sorted(lines, key=lambda line: line.at or held.recorded_at)
 
@@ -77,6 +82,23 @@ def asks_shown(held: ObservationState) -> list[AskShown]:
         message, support = (r.message, r.supporting_id or "") if r else ("", "")
         out.append(AskShown(a.id, a.author, _kind(a.request), outcome, a.note, message, support, held.observation.step))
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionShown:
+    """What a person would have instead, as a link: id, value, who."""
+
+    id: str
+    main: str
+    author: str
+
+
+def correction_shown(state: RunState, held: ObservationState) -> CorrectionShown | None:
+    """The person's observation that stands for this one, or None."""
+    mine = state.correction_of(held.id)
+    if mine is None or mine.verdict is None:
+        return None
+    return CorrectionShown(mine.id, headline(mine.observation)[0], mine.verdict.author)
 
 
 def served_ask(state: RunState, held: ObservationState) -> AskShown | None:

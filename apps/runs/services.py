@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +33,7 @@ from apps.core.evidence.events import (
     VerdictUndone,
 )
 from apps.core.evidence.landmark import Landmark
+from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Question
 from apps.core.geo.vector import VectorInfo
 from apps.core.ids import new_id
@@ -199,22 +201,7 @@ def _promote(run: Run, event: Event) -> None:
         case PlanProposed():
             run.task_type = event.plan.task.task_type
         case ObservationRecorded():
-            o = event.observation
-            value = o.result.value
-            text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-            ObservationRow.objects.create(
-                id=o.id,
-                run=run,
-                call_key=event.call_key,
-                step=o.step,
-                tool=o.tool,
-                task_type=o.task.task_type,
-                coarse=o.configuration.coarse,
-                fine=o.configuration.fine,
-                state=o.status.state,
-                value_text=f"{text} {o.result.unit if o.result.unit != '1' else ''}".strip()[:200],
-                recorded_at=event.at,
-            )
+            _row_of(run, event.observation, event.call_key, event.at)
         case DecisionMade():
             reasons = "; ".join(event.decision.reasons)[:500]
             drawn = (
@@ -243,19 +230,39 @@ def _promote(run: Run, event: Event) -> None:
             run.status, run.ended_at = Run.Status.CANCELLED, event.at
         case VerdictGiven():
             ObservationRow.objects.filter(pk=event.verdict.observation_id).update(verdict=event.verdict.value)
+            # a correction that is given again has its row already
+            if event.corrected is not None and not ObservationRow.objects.filter(run=run, pk=event.corrected.id).exists():
+                _row_of(run, event.corrected, f"correction:{event.corrected.id}", event.at)
+            if ObservationRow.objects.filter(run=run, call_key__startswith="correction:").exists():
+                _verdict_columns_refresh(run)
         case VerdictUndone():
-            _verdict_column_refresh(run, event)
+            _verdict_columns_refresh(run)
         case _:
             pass
 
 
-def _verdict_column_refresh(run: Run, event: VerdictUndone) -> None:
-    from apps.core.evidence.fold import apply
+def _row_of(run: Run, o: Observation, call_key: str, at: datetime) -> None:
+    value = o.result.value
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    ObservationRow.objects.create(
+        id=o.id,
+        run=run,
+        call_key=call_key,
+        step=o.step,
+        tool=o.tool,
+        task_type=o.task.task_type,
+        coarse=o.configuration.coarse,
+        fine=o.configuration.fine,
+        state=o.status.state,
+        value_text=f"{text} {o.result.unit if o.result.unit != '1' else ''}".strip()[:200],
+        recorded_at=at,
+    )
 
-    state = selectors.run_state(run.pk)
-    apply(state, run.last_seq, event)
-    for o in state.observations.values():
-        if any(v.id == event.verdict_id for v in o.verdicts):
+
+def _verdict_columns_refresh(run: Run) -> None:
+    """The column of every observation of the run that has verdicts, from the log."""
+    for o in selectors.run_state(run.pk).observations.values():
+        if o.verdicts:
             ObservationRow.objects.filter(pk=o.id).update(verdict=o.verdict.value if o.verdict else "")
 
 

@@ -27,7 +27,7 @@ from apps.runs.arguments import choices_from_text, geometry_from_text, region_fr
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
 from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
-from apps.runs.history import asks_shown, observation_history, served_ask
+from apps.runs.history import asks_shown, correction_shown, observation_history, served_ask
 from apps.runs.inspector import values_at
 from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
@@ -64,6 +64,9 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
         "detail": detail_text(held.observation),
         "note": note,
         "is_struck": held.effective == "reject",
+        "is_person": bool(held.corrects),
+        "is_taken_back": bool(held.corrects) and held.verdict is None,
+        "correction": correction_shown(state, held),
         "asks": asks_shown(held),
         "serves": served_ask(state, held),
         "in_history": state.is_in_history(held.id),
@@ -80,7 +83,8 @@ def _seq_shown(run: Run, state: RunState) -> int:
 
 def run_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
     """What the templates of a run take, its report among them."""
-    steps = [_step_view(state, held) for held in state.observations.values()]
+    # a person's value that was taken back stands in the history of what it was for
+    steps = [v for v in (_step_view(state, held) for held in state.observations.values()) if not v["is_taken_back"]]
     by_id = {s["held"].id: s["o"].step for s in steps}
     answer = state.answer
     confirmed, under = state.confirmed_count()

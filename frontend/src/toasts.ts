@@ -1,6 +1,6 @@
 // Toasts. Two doors: Django messages rendered into #toasts at page load, and the response header
 //   HX-Trigger: {"toast": {"text": "14 -> 12 fields", "undo_url": "/…/undo/", "level": "info"}}
-// Undo posts to `undo_url`; Ctrl+Z presses the newest undo. A toast with an undo stays until it is
+// Undo posts to `undo_url`, redo to `redo_url`; Ctrl+Z and Ctrl+Shift+Z press the newest. A toast with an undo stays until it is
 // closed (WCAG 2.2.1), others go after 8 s unless the pointer or the focus is on them.
 import type htmxType from "htmx.org";
 
@@ -8,6 +8,7 @@ export interface Toast {
   text: string;
   undo_url?: string;
   undo_label?: string;
+  redo_url?: string;
   level?: "info" | "warn" | "block";
 }
 
@@ -46,22 +47,27 @@ export function show(toast: Toast, htmx: typeof htmxType): void {
   const text = document.createElement("span");
   text.textContent = toast.text;
   element.append(text);
-  if (toast.undo_url) {
+  for (const way of [
+    { url: toast.undo_url, name: "undo", key: "ctrl+z", sign: "Ctrl Z", label: "Undo", text: toast.undo_label ?? "Undo" },
+    { url: toast.redo_url, name: "redo", key: "ctrl+shift+z", sign: "Ctrl Shift Z", label: "Redo", text: "Redo" },
+  ]) {
+    if (!way.url) continue;
+    const { url } = way;
     const sign = document.createElement("kbd");
-    sign.textContent = "Ctrl Z";
-    const undo = button("btn sm", `${toast.undo_label ?? "Undo"} `, sign);
-    undo.dataset.undo = toast.undo_url;
-    undo.dataset.key = "ctrl+z";
-    undo.dataset.keyName = "undo";
-    undo.dataset.keyLabel = "Undo";
-    undo.addEventListener("click", () => {
-      undo.disabled = true;
-      void htmx.ajax("post", toast.undo_url ?? "", { source: document.body, target: document.body, swap: "none" }).then(() => {
+    sign.textContent = way.sign;
+    const press = button("btn sm", `${way.text} `, sign);
+    press.dataset.undo = url;
+    press.dataset.key = way.key;
+    press.dataset.keyName = way.name;
+    press.dataset.keyLabel = way.label;
+    press.addEventListener("click", () => {
+      press.disabled = true;
+      void htmx.ajax("post", url, { source: document.body, target: document.body, swap: "none" }).then(() => {
         element.remove();
         document.body.dispatchEvent(new CustomEvent("rsure:changed", { bubbles: true }));
       });
     });
-    element.append(undo);
+    element.append(press);
   }
   const close = button("btn sm ic", "×");
   close.setAttribute("aria-label", "Close");

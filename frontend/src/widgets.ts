@@ -4,6 +4,7 @@
 //   drawer:    the same, with the class "drawer" on #id (narrow screens)
 //   copy:      <button data-copy="text">
 //   dialog:    <button data-dialog="id"> opens <dialog id>; [data-close] closes it
+//   closes:    <form data-closes> closes its dialog once the server took it; an error stays in it
 //   fill:      <button data-fill="#field" data-value="text"> writes into a field (suggestions)
 //   autosubmit:<select data-autosubmit> sends its form on change
 //   range:     <input type=range data-output="id" data-unit="%"> writes its value into #id
@@ -127,6 +128,10 @@ export function install(): void {
   document.addEventListener("keydown", onKeydown);
   document.addEventListener("input", onInput);
   document.addEventListener("toggle", onPick, true);
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const { elt, successful } = (event as CustomEvent<{ elt: Element; successful: boolean }>).detail;
+    if (successful && elt.matches("form[data-closes]")) elt.closest("dialog")?.close();
+  });
   document.addEventListener("change", (event) => {
     const field = event.target;
     if (field instanceof HTMLElement && field.matches("[data-autosubmit]")) field.closest("form")?.requestSubmit();

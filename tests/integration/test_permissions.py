@@ -128,7 +128,8 @@ def test_small_roles_change_nothing_of_what_needs_a_larger_one(
     refused = ("priors/", "members/", "settings/", "archive/")
     more: tuple[str, ...] = ()
     if role == "viewer":
-        more = ("change/", "confirm/", "again/", "remove/", "stack/", "cancel/", "uploads/", "scenes/", "verdict", "claim/")
+        more = ("change/", "confirm/", "again/", "remove/", "stack/", "cancel/", "uploads/", "scenes/", "verdict", "claim/",
+                "evidence/", "correction")
     allowed = []
     for address, is_object in addresses(held):
         if is_object and any(part in address for part in (*refused, *more)):

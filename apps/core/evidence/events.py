@@ -135,8 +135,13 @@ class RunCancelled(_Event):
 
 
 class VerdictGiven(_Event):
+    """What a person said. ``corrected`` is the observation as the person would have it, of a verdict that it is wrong: it stands
+    for the machine's while that verdict does, and is the person's word, not the machine's."""
+
     type: Literal["VerdictGiven"] = "VerdictGiven"
     verdict: Verdict
+    corrected: Observation | None = None
+    redoes: str = Field(default="", max_length=64, description="the undone verdict that is given again; empty for a new one")
 
 
 class VerdictUndone(_Event):

@@ -43,15 +43,24 @@ class ObservationState:
     decisions: list[Decision] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     undone: set[str] = field(default_factory=set)
+    redo: list[str] = field(default_factory=list)
+    """Undone verdicts that may be given again, the next one last; a new verdict clears them."""
     requests: list[EvidenceAnswered] = field(default_factory=list)
     asks: list[EvidenceAsked] = field(default_factory=list)
     withdrawn: dict[str, EvidenceWithdrawn] = field(default_factory=dict)
     decided_at: list[datetime] = field(default_factory=list)
     is_rejudge_due: bool = False
+    corrects: str = ""
+    """Id of the machine's observation for which a person gave this one; '' for the machine's own."""
 
     @property
     def id(self) -> str:
         return self.observation.id
+
+    @property
+    def redoable(self) -> Verdict | None:
+        """The undone verdict that would be given again next."""
+        return next((v for v in self.verdicts if self.redo and v.id == self.redo[-1]), None)
 
     @property
     def open_asks(self) -> list[EvidenceAsked]:
@@ -124,6 +133,7 @@ class RunState:
                     decisions=list(held.decisions),
                     verdicts=list(held.verdicts),
                     undone=set(held.undone),
+                    redo=list(held.redo),
                     requests=list(held.requests),
                     asks=list(held.asks),
                     withdrawn=dict(held.withdrawn),
@@ -139,6 +149,10 @@ class RunState:
     def for_call(self, call_key: str) -> ObservationState | None:
         """The observation recorded under a call key: a step is done once."""
         return next((o for o in self.observations.values() if o.call_key == call_key), None)
+
+    def correction_of(self, observation_id: str) -> ObservationState | None:
+        """The person's observation that stands for this one, or None."""
+        return next((o for o in self.observations.values() if o.corrects == observation_id and o.verdict is not None), None)
 
     def is_in_history(self, observation_id: str) -> bool:
         """True where the observation and all its ancestors are effectively accepted: it is part of the verified history."""
@@ -235,11 +249,37 @@ def apply(state: RunState, seq: int, event: Event) -> RunState:
             held = state.observations.get(event.verdict.observation_id)
             if held is not None:
                 held.verdicts.append(event.verdict)
+                held.redo = held.redo[:-1] if event.redoes and held.redo[-1:] == [event.redoes] else []
+                if event.corrected is not None:
+                    _correct(state, seq, held, event)
+                _stand(state, held)
         case VerdictUndone():
             for o in state.observations.values():
-                if any(v.id == event.verdict_id for v in o.verdicts):
+                if not o.corrects and any(v.id == event.verdict_id for v in o.verdicts):
                     o.undone.add(event.verdict_id)
+                    o.redo.append(event.verdict_id)
+                    _stand(state, o)
     return state
+
+
+def _correct(state: RunState, seq: int, held: ObservationState, event: VerdictGiven) -> None:
+    """The person's observation of a correction; a correction that is given again (redo) is the same observation."""
+    assert event.corrected is not None
+    mine = state.observations.get(event.corrected.id)
+    if mine is None:
+        mine = ObservationState(event.corrected, f"correction:{event.corrected.id}", event.at, seq, corrects=held.id)
+        state.observations[mine.id] = mine
+    if mine.corrects == held.id:
+        said = {"observation_id": mine.id, "value": "accept", "reason": ""}
+        mine.verdicts.append(event.verdict.model_copy(update=said))
+
+
+def _stand(state: RunState, held: ObservationState) -> None:
+    """Of the corrections of an observation the one stands that came with its newest standing verdict."""
+    standing = held.verdict.id if held.verdict is not None else ""
+    for o in state.observations.values():
+        if o.corrects == held.id:
+            o.undone = {v.id for v in o.verdicts if v.id != standing}
 
 
 def fold(events: Iterable[tuple[int, Event]]) -> RunState:

@@ -12,9 +12,10 @@ from apps.accounts.services import membership_set
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.events import AnswerGiven, VerdictGiven
 from apps.prior.models import PriorEvent
+from apps.prior.selectors import prior_digest, prior_rebuild
 from apps.review import selectors as review
 from apps.review.models import VerdictRecord
-from apps.review.services import claim_take, verdict_give, verdict_undo
+from apps.review.services import claim_take, correction_give, verdict_give, verdict_redo, verdict_undo
 from apps.runs import selectors
 from apps.runs.assembly import prior_source
 from apps.runs.models import ObservationRow, Run, RunEvent
@@ -226,3 +227,58 @@ def test_a_disagreement_is_settled_by_a_reviewer_alone(ask: Any, analyst: User, 
     settled = verdict_give(user=stranger, observation_id=row.pk, value="reject", reason="other", enqueue=False)
     assert settled.is_adjudication
     assert prior_of(row)[0] < before[0]
+
+
+def test_what_was_undone_is_given_again_with_the_same_prior_and_answer(ask: Any, analyst: User) -> None:
+    run = ask("What is the mean NDVI?")
+    row = ObservationRow.objects.get(run=run)
+    correction_give(user=analyst, observation_id=row.pk, value="0.6", reason="wrong_value", enqueue=False)
+    revise(run)
+    wrong = verdict_give(user=analyst, observation_id=row.pk, value="reject", reason="missed", note="Look.", enqueue=False)
+    revise(run)
+    digest, answer = prior_digest(prior_rebuild()), selectors.run_state(run.pk).answer
+    first = VerdictRecord.objects.get(replaced_by=wrong)
+    verdict_undo(user=analyst, verdict_id=wrong.pk, enqueue=False)
+    revise(run)
+    between = selectors.run_state(run.pk).answer
+    assert between is not None and between.value == 0.6
+    verdict_undo(user=analyst, verdict_id=first.pk, enqueue=False)
+    revise(run)
+    with pytest.raises(UserError) as caught:  # the newest undone comes first
+        verdict_redo(user=analyst, verdict_id=wrong.pk, enqueue=False)
+    assert caught.value.status == 409
+    again = verdict_redo(user=analyst, verdict_id=first.pk, enqueue=False)
+    revise(run)
+    assert again.corrected_id == first.corrected_id and selectors.run_state(run.pk).answer == between
+    twice = verdict_redo(user=analyst, verdict_id=wrong.pk, enqueue=False)
+    revise(run)
+    assert (twice.value, twice.reason, twice.note) == ("reject", "missed", "Look.")
+    assert prior_digest(prior_rebuild()) == digest
+    assert selectors.run_state(run.pk).answer == answer
+    # and back once more, to the beginning
+    verdict_undo(user=analyst, verdict_id=twice.pk, enqueue=False)
+    verdict_undo(user=analyst, verdict_id=again.pk, enqueue=False)
+    assert prior_digest(prior_rebuild()) == prior_digest(prior_rebuild(0))
+
+
+def test_a_new_verdict_clears_what_could_be_given_again(ask: Any, analyst: User, stranger: User, project: Project) -> None:
+    row = ObservationRow.objects.get(run=ask("What is the mean NDVI?"))
+    record = verdict_give(user=analyst, observation_id=row.pk, value="accept", enqueue=False)
+    with pytest.raises(UserError) as caught:  # it stands
+        verdict_redo(user=analyst, verdict_id=record.pk, enqueue=False)
+    assert caught.value.status == 409
+    verdict_undo(user=analyst, verdict_id=record.pk, enqueue=False)
+    with pytest.raises(NotFoundError):
+        verdict_redo(user=stranger, verdict_id=record.pk, enqueue=False)
+    with pytest.raises(NotFoundError):
+        verdict_redo(user=analyst, verdict_id="nonsense", enqueue=False)
+    for role in ("viewer", "reviewer"):  # a small role, and one whose word it was not
+        membership_set(project=project, username=stranger.username, role=role)
+        with pytest.raises(UserError) as caught:
+            verdict_redo(user=stranger, verdict_id=record.pk, enqueue=False)
+        assert caught.value.status == 403
+    verdict_give(user=stranger, observation_id=row.pk, value="unsure", enqueue=False)
+    with pytest.raises(UserError) as caught:
+        verdict_redo(user=analyst, verdict_id=record.pk, enqueue=False)
+    assert caught.value.status == 409
+    assert VerdictRecord.objects.count() == 2
