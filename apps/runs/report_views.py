@@ -68,9 +68,11 @@ def report_context(request: HttpRequest, run: Run, state: RunState) -> dict[str,
 def _people(state: RunState) -> list[dict[str, Any]]:
     """What persons said of the observations and asked for, in the order of time, taken back or not."""
     said: list[dict[str, Any]] = []
+    told: set[str] = set()  # a correction carries the verdict that it came with
     for held in state.observations.values():
         step = held.observation.step
-        for v in held.verdicts:
+        for v in (v for v in held.verdicts if v.id not in told):
+            told.add(v.id)
             why = ": ".join(filter(None, [_REASONS.get(v.reason, v.reason), v.note]))
             said.append(
                 {"step": step, "verdict": v, "author": v.author, "at": v.given_at, "why": why, "is_undone": v.id in held.undone}
