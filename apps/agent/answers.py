@@ -211,7 +211,7 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _Finding(read.text, read.value, read.unit, warnings=read.warnings)
         case _:
             raise _NoAnswerError(f"The plan asks for an answer of the unknown kind {kind!r}.")
-    note = _method_note(state, recipe, parts) + _quality_note(parts) + _person_note(held)
+    note = _method_note(state, recipe, parts) + _quality_note(parts) + _person_note(state, held)
     text = f"{finding.text.rstrip('.')}{note}."
     claims = finding.claims or (_claim(state, text, parts),)
     return _Finding(text, finding.value, finding.unit, finding.interval, claims, finding.warnings)
@@ -653,10 +653,17 @@ def _method_note(state: RunState, recipe: AnswerRecipe, parts: list[Observation]
     return f"; {'; '.join(_unique(notes))}" if notes else ""
 
 
-def _person_note(held: Mapping[int, ObservationState]) -> str:
-    """Who gave the values that are not the machine's; '' where all are."""
-    authors = _unique(o.verdict.author for o in held.values() if o.corrects and o.verdict is not None)
-    return f"; the value is {' and '.join(authors)}’s, not the machine’s" if authors else ""
+def _person_note(state: RunState, held: Mapping[int, ObservationState]) -> str:
+    """Who gave the values that are not the machine's, or changed what they were made from; '' where all is the machine's."""
+    direct = {o.id for o in held.values()}
+    notes = [
+        f"the value is {o.verdict.author}’s, not the machine’s"
+        if o.id in direct
+        else f"{o.verdict.author} changed what observation {o.observation.step} found"
+        for o in _with_ancestors(state, list(direct))
+        if o.corrects and o.verdict is not None
+    ]
+    return f"; {'; '.join(_unique(notes))}" if notes else ""
 
 
 def _quality_note(parts: list[Observation]) -> str:

@@ -399,11 +399,10 @@ class AnalysisBuilder(PlanBuilder):
         return scene, nodes, f"{heat} spots of {self.words.title(self.asked.quantity)}"
 
     def _plan_spots_map(self) -> AnswerRecipe:
-        scene, nodes, what = self._spots()
-        self._say(f"a map of {what} (Gi* beyond {SPOT_Z})", scene)
-        return self._layers(
-            (self._execute(nodes, f"{what[:1].upper()}{what[1:]}: Gi* beyond {SPOT_Z}, in 5 × 5 pixels."),), what[:1].upper() + what[1:]
-        )
+        _, nodes, what = self._spots()
+        title = what[:1].upper() + what[1:]
+        self._say(f"a map of {what} (Gi* beyond {SPOT_Z})", self._one())
+        return self._layers((self._execute(nodes, f"{title}: Gi* beyond {SPOT_Z}, in 5 × 5 pixels."),), title)
 
     def _plan_spots_part(self) -> AnswerRecipe:
         scene, nodes, what = self._spots()

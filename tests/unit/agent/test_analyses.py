@@ -12,7 +12,7 @@ from apps.agent.planner.analysis_plans import plan_analysis
 from apps.agent.planner.offline import OfflinePlanner
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo import SceneInfo
-from apps.tools.execute.graph import OPERATORS
+from apps.tools.execute.operators import OPERATORS
 from tests.unit.agent.scripted import question, scene
 from tests.unit.agent.test_offline import REFUSED, SETS, UNDERSTOOD
 
