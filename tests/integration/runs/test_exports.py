@@ -436,3 +436,38 @@ def test_what_a_person_asked_for_or_took_back_is_told(client: Client, analyst: U
     told = next(o for o in json.loads(taken(client, run, "provenance").content)["observations"] if o["id"] == held.id)
     assert [(a["by"], a["note"], a["withdrawn"]) for a in told["asked"]] == [("analyst", "look closer", False)]
     assert [(v["value"], v["undone"]) for v in told["verdicts"]] == [("unsure", True)]
+
+
+def test_what_a_person_took_away_is_in_no_file_of_the_history(
+    client: Client, analyst: User, trees: Run, tmp_path: Path
+) -> None:
+    from apps.review.corrections import correctable
+    from apps.review.services import correction_give
+    from apps.runs.assembly import layers
+
+    before = kept_boxes(trees)
+    state = selectors.run_state(trees.pk)
+    held = next(h for h in state.observations.values() if h.observation.tool == "perceive")
+    parts = correctable(state, held, layers(trees.project_id)).parts
+    correction_give(
+        user=analyst, observation_id=held.id, reason="double", remove=[p.key for p in parts[:2]], note="twice", enqueue=False
+    )
+    assert services.run_execute_now(run_id=trees.pk)
+    coco = json.loads(taken(client, trees, "coco").content)
+    gone = {(round(p.box[0], 2), round(p.box[1], 2)) for p in parts[:2]}
+    kept = {(round(a["bbox"][0], 2), round(a["bbox"][1], 2)) for a in coco["annotations"]}
+    assert len(coco["annotations"]) == len(before) - 2 and not gone & kept
+    assert {(a["decision"], a["verdict"]) for a in coco["annotations"]} == {(None, "accept")}
+    path = tmp_path / "x.gpkg"
+    path.write_bytes(taken(client, trees, "gpkg").content)
+    with sqlite3.connect(path) as db:
+        tables = [n for (n,) in db.execute("SELECT table_name FROM gpkg_contents") if "tree" in n]
+        told = "SELECT decision, verdict, in_history, COUNT(*) FROM"
+        rows = [db.execute(f"{told} {n} GROUP BY 1, 2, 3").fetchall() for n in tables]
+    assert rows == [[("accept", "reject", 0, len(before))], [(None, "accept", 1, len(before) - 2)]]
+    text, _ = pdf_text(taken(client, trees, "pdf").content)
+    pieces = page_pieces(client, trees)
+    assert not_printed(text, pieces) == []
+    assert "Value of analyst" in pieces and "not the machine’s" in pieces
+    # one verdict is told once
+    assert sum("twice" in piece for piece in pieces) == 1
