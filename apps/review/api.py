@@ -34,6 +34,9 @@ class CorrectionIn(serializers.Serializer[Any]):
     )
     reason = serializers.ChoiceField(choices=[name for name, _ in VERDICT_REASONS], required=False, default="wrong_value")
     note = serializers.CharField(max_length=2000, required=False, default="", allow_blank=True)
+    seen = serializers.CharField(
+        max_length=64, required=False, allow_blank=True, help_text="the verdict that stood when you looked; empty: none did"
+    )
 
 
 class PartOut(serializers.Serializer[Any]):

@@ -41,16 +41,18 @@ def verdict_give(
     is_blind: bool = False,
     corrected: Observation | None = None,
     redoes: str = "",
+    seen: str | None = None,
     enqueue: bool = True,
 ) -> VerdictRecord:
     """Records a person's verdict. It stands beside the machine's decision; the run is recomputed after the commit.
 
     ``accept`` and ``reject`` move the prior, ``unsure`` does not; a newer verdict on the same observation compensates the
     movement of the former, and the same verdict of the same person given twice is one. ``corrected``: the observation as the
-    person would have it, of a rejection (``correction_give``); ``redoes``: the undone verdict that is given
-    again (``verdict_redo``). UserError: BAD_ARGUMENT (value or reason unknown, reject without
-    a reason), CONFLICT (not decided yet, or itself the value of a person), FORBIDDEN (another's verdict stands and the role may
-    not adjudicate); NotFoundError for others' observations.
+    person would have it, of a rejection (``correction_give``); ``redoes``: the undone verdict that is given again
+    (``verdict_redo``); ``seen``: the verdict that stood when the person looked ('' for none), where that is known. UserError:
+    BAD_ARGUMENT (value or reason unknown, reject without a reason), CONFLICT (not decided yet, itself the value of a person, or
+    another's is newer than ``seen``), FORBIDDEN (another's verdict stands and the role may not adjudicate); NotFoundError for
+    others' observations.
     """
     if value not in VALUES:
         raise UserError("BAD_ARGUMENT", f"“{value}” is no verdict.", f"Known are {', '.join(VALUES)}.", "Choose one of them.")
@@ -98,7 +100,16 @@ def verdict_give(
             same = (f.author_id, f.value, f.reason, f.note) == (user.pk, value, reason, note)
             if same and _says_the_same(row, f, corrected):
                 return f
-        _require_settling(user, row.run.project, [f for f in former if f.author_id != user.pk])
+        others = [f for f in former if f.author_id != user.pk]
+        _require_settling(user, row.run.project, others)
+        if seen is not None and any(str(f.id) != seen for f in others):
+            raise UserError(
+                "CONFLICT",
+                "Another person has spoken meanwhile.",
+                f"{others[0].author.get_username() if others[0].author else 'Somebody'} said so after you had opened it.",
+                "Reload the page, and look at what stands now.",
+                status=409,
+            )
         shown = row.audit_probability if row.decision == "accept" and row.is_audit else 1.0
         record = VerdictRecord(
             id=uuid7(),
@@ -161,13 +172,14 @@ def correction_give(
     unit: str = "",
     remove: Sequence[str] = (),
     note: str = "",
+    seen: str | None = None,
     enqueue: bool = True,
 ) -> VerdictRecord:
     """A person's own value, or the layer without the parts named in ``remove``: a rejection of the machine's observation that
     carries what it should be. The answer is computed again from it; undone like any verdict.
 
     UserError: BAD_ARGUMENT (no value of its kind, one that cannot be, the machine's own, an unknown part or reason), CONFLICT
-    (nothing can be changed here), FORBIDDEN; NotFoundError for others' observations.
+    (nothing can be changed here, or another has spoken since ``seen``), FORBIDDEN; NotFoundError for others' observations.
     """
     row, state = access_observation(user, observation_id, "verdict")
     held = state.observations[row.id]
@@ -188,6 +200,7 @@ def correction_give(
         reason=reason or "wrong_value",
         note=note,
         corrected=corrected,
+        seen=seen,
         enqueue=enqueue,
     )
 

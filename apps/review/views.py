@@ -61,6 +61,7 @@ def correction_of(request: HttpRequest, observation_id: str) -> HttpResponse:
             unit=request.POST.get("unit", ""),
             remove=request.POST.getlist("remove"),
             note=request.POST.get("note", ""),
+            seen=request.POST.get("seen"),
         )
         state = run_state(record.observation.run_id)
         first, mine = (headline(state.observations[i].observation)[0] for i in (record.observation_id, record.corrected_id))
@@ -73,6 +74,7 @@ def correction_of(request: HttpRequest, observation_id: str) -> HttpResponse:
     context = {
         "o": held.observation,
         "can": found,
+        "seen": held.verdict.id if held.verdict else "",
         "may": can(person(request), row.run.project, "verdict"),
         "reasons": VERDICT_REASONS,
         "reason": "wrong_place" if found.kind == "parts" else "wrong_value",

@@ -219,11 +219,29 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_changes_nothing(
     assert caught.value.status == 403
     # the person's own is no observation to be judged or changed again
     mine = VerdictRecord.objects.get().corrected_id
-    for give in (verdict_give, correction_give):
-        more = {"value": "accept"} if give is verdict_give else {"value": "0.5", "reason": "other"}
-        with pytest.raises(UserError) as caught:
-            give(user=analyst, observation_id=mine, enqueue=False, **more)  # type: ignore[operator]
-        assert caught.value.status == 409
+    with pytest.raises(UserError) as caught:
+        verdict_give(user=analyst, observation_id=mine, value="accept", enqueue=False)
+    assert caught.value.status == 409
+    with pytest.raises(UserError) as caught:
+        correction_give(user=analyst, observation_id=mine, value="0.5", reason="other", enqueue=False)
+    assert caught.value.status == 409
+
+
+def test_two_people_do_not_overwrite_each_other_unseen(ask: Any, analyst: User, stranger: User, project: Project) -> None:
+    row = ObservationRow.objects.get(run=ask("What is the mean NDVI?"))
+    membership_set(project=project, username="stranger", role="reviewer")
+    first, second = Client(), Client()
+    first.force_login(analyst)
+    second.force_login(stranger)
+    address = f"/observations/{row.pk}/correction/"
+    assert 'name="seen" value=""' in second.get(address).content.decode()
+    assert first.post(address, {"value": "0.6", "seen": ""}).status_code == 302
+    assert second.post(address, {"value": "0.7", "seen": ""}).status_code == 409, "the reviewer has not seen it"
+    record = VerdictRecord.objects.get()
+    assert f'name="seen" value="{record.pk}"' in second.get(address).content.decode()
+    assert second.post(address, {"value": "0.7", "seen": str(record.pk)}).status_code == 302
+    newest = VerdictRecord.objects.latest("given_at")
+    assert (newest.author, newest.is_adjudication) == (stranger, False), "both say that it is wrong"
 
 
 def test_the_pages_say_who_said_what(ask: Any, analyst: User) -> None:

@@ -54,7 +54,8 @@ def test_a_recomputation_that_a_person_asks_for_is_executed_and_decided_and_move
     (request,) = state.observations[row.pk].requests
     assert (request.ask_id, request.outcome) == (event.id, "answered")
     support = state.observations[request.supporting_id or ""]
-    assert support.observation.arguments["nodes"][1]["op"] == "raster.product.normalized_difference"
+    nodes: Any = support.observation.arguments["nodes"]
+    assert nodes[1]["op"] == "raster.product.normalized_difference"
     assert support.observation.result.value == pytest.approx(mean_ndvi(), abs=1e-6)
     assert support.decision is not None and support.checks
     first = state.observations[row.pk]
