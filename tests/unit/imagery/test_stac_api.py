@@ -274,3 +274,14 @@ def test_the_time_is_that_of_all_pages_together(serve: Any) -> None:
     server = serve(slow)
     items, is_whole = StacApi(server.url, search_s=0.7).search(WANTED)
     assert 1 <= len(items) <= 3 and not is_whole and len(server.asked) <= 4
+
+
+def test_a_planning_model_that_drips_is_left_in_time_too() -> None:
+    from apps.agent.planner.chat import ChatSettings, HttpChatProvider
+
+    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{") as url:
+        began = time.monotonic()
+        with pytest.raises(ModelError, match="planning model"):
+            HttpChatProvider(ChatSettings(base_url=url, model="m", timeout_s=0.5)).complete(
+                [{"role": "user", "content": "?"}], schema={}, max_tokens=10)
+        assert time.monotonic() - began < 3
