@@ -1,4 +1,8 @@
-"""Units as the checks read them: dimension and factor to SI, from a closed table. An unknown unit is unknown, never guessed."""
+"""Units as the checks read them: dimension and factor to SI, from a closed table. An unknown unit is unknown, never guessed.
+
+The tools convert by pint (``apps/tools/units.py``); the checks keep this table of their own, so that a fault of one is seen by
+the other.
+"""
 
 from __future__ import annotations
 

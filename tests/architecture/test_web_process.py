@@ -58,5 +58,5 @@ def test_the_note_taker_sees_what_is_imported() -> None:
     assert "rasterio" in _import_web(("rasterio",))["tried"]  # type: ignore[operator]
 
 
-def test_web_process_imports_no_vector_driver() -> None:
-    assert _import_web(APART)["tried"] == []
+def test_web_process_imports_no_vector_driver_and_no_unit_registry() -> None:
+    assert _import_web((*APART, "pint"))["tried"] == []

@@ -33,14 +33,13 @@ from apps.tools.measure.each import Ways, table_of
 from apps.tools.measure.layers import Measured, Plane, corner_points, open_source, pieces, polygons_of_pieces
 from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask
-from apps.tools.units import AREA_M2, LENGTH_M, SHARE, factor
+from apps.tools.units import AREA_M2, DENSITY, LENGTH_M, SHARE, factor
 
 # Two-sided level of intervals from detection probabilities.
 COUNT_LEVEL = 0.9
 _Z = 1.6448536269514722
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
-_DENSITY: dict[str, float] = {"1/km2": 1e6, "1/ha": 1e4, "1/m2": 1.0}
 DEFAULT_UNIT = {"count": "1", "area": "m2", "distance": "m", "length": "m", "boolean": "1", "ratio": "1", "density": "1/km2"}
 
 
@@ -165,8 +164,8 @@ def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, M
             _needs_length(reference)
     ways = Ways(_count, _area, lambda: _distance(ctx, subject, reference, "minimum", spec.distance_between), _to_features)
     table = table_of(ctx, arguments, subject, reference, ways)
-    scale = {"area": AREA_M2, "distance": LENGTH_M, "length": LENGTH_M, "ratio": SHARE}.get(spec.metric)
-    by = factor(unit, scale, spec.metric) if scale is not None else 1 / _DENSITY[unit] if spec.metric == "density" else 1.0
+    scale = {"area": AREA_M2, "distance": LENGTH_M, "length": LENGTH_M, "ratio": SHARE, "density": DENSITY}.get(spec.metric)
+    by = factor(unit, scale, spec.metric) if scale is not None else 1.0
     items: list[dict[str, JsonValue]] = []
     for row in table.rows:
         scaled = {k: v / by if k in ("value", "low", "high") and isinstance(v, (int, float)) and by != 1 else v
@@ -273,7 +272,7 @@ def _check_unit(metric: str, unit: str) -> None:
     elif metric == "ratio":
         factor(unit, SHARE, "a ratio")
     elif metric == "density":
-        factor(unit, _DENSITY, "density")
+        factor(unit, DENSITY, "density")
     elif unit != "1":
         raise ModelError(f"{unit!r} is no unit of a {metric}; it has none.", code="BAD_ARGUMENT")
 
@@ -806,7 +805,7 @@ def _figure(ctx: ToolContext, arguments: MeasureArguments, of: str, base: Figure
         area, what = _denominator_area(subject, spec.denominator, reference, region, region_crs)
         if area <= 0:
             raise ModelError(f"The denominator ({what}) has no area.", code="TOOL_FAILED")
-        per = _DENSITY[unit]
+        per = 1 / factor(unit, DENSITY, "density")
         base.denominator = area
         base.evidence |= {"denominator_is": what, "denominator_m2": area, "of": of}
         return base, "ratio", base.value / area * per, (
