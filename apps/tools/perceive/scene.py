@@ -234,10 +234,13 @@ def _no_answer(view: _View, card: ModelCard, ranked: Sequence[tuple[str, float]]
                 f"(scope score {view.scope:.2f}, at least {card.scope_threshold:.2f} is asked).")
     if view.rest > best:
         return f"The picture looks like {card.classes[int(np.argmax(view.mean))].name}, which is none of the asked labels."
-    if best < LEAST_PROBABILITY:
+    # a window that is like no kind is of none: what the others show does not stand for it
+    known = float(view.inside.mean())
+    if best * known < LEAST_PROBABILITY:
         if n > 1:
+            beside = f", {int((~view.inside).sum())} of them like none of its kinds" if known < 1 else ""
             return (f"The scene is mixed, no kind fills half of it: "
-                    f"{', '.join(f'{label} {v:.0%}' for label, v in ranked[:3])} (mean over {n} windows).")
+                    f"{', '.join(f'{label} {v * known:.0%}' for label, v in ranked[:3])} (mean over {n} windows{beside}).")
         second = f" and {ranked[1][0]} ({ranked[1][1]:.0%})" if len(ranked) > 1 else ""
         return f"No label is likely enough: {top} ({best:.0%}){second}."
     return ""

@@ -1060,20 +1060,22 @@ def class_is_the_likeliest(case: Case) -> Finding:
     if len(held) < len(p) or not all(0 <= v <= 1 for v in held.values()) or sum(held.values()) > 1.01:
         return failed("The probabilities are no shares of one whole.", measured=sum(held.values()), expected="≤ 1", at=at)
     value = case.observation.result.value
+    n, outside = (case.evidence_number("intermediate", key) for key in ("windows", "windows_out_of_scope"))
     if value is not None:
         likeliest = max(held, key=lambda label: held[label])
         if held.get(str(value), -1.0) < held[likeliest]:
             return failed(f"{likeliest} is likelier than what is named.", measured=str(value), expected=likeliest, at=at)
         least = case.evidence_number("source", "thresholds", "probability")
-        if least is not None and held[likeliest] < least - 1e-4:
+        # a window like none of the model's kinds is of none: the probability of the others does not stand for it
+        whole = held[likeliest] * (1 - outside / n if n and outside and outside <= n else 1)
+        if least is not None and whole < least - 1e-4:
             return failed(
                 "The label is less probable than the least that is stated; say that no label is likely enough.",
-                measured=held[likeliest],
+                measured=whole,
                 expected=f"≥ {least:g}",
                 at=at,
             )
     ref = case.layer("polygons", "windows")
-    n, outside = (case.evidence_number("intermediate", key) for key in ("windows", "windows_out_of_scope"))
     if ref is not None and n is not None:
         try:
             names = [str((f.get("properties") or {}).get("class")) for f in case.features(ref)]

@@ -128,6 +128,14 @@ def test_windows_of_a_place_are_counted_again() -> None:
     assert look(n.place().but({"/evidence/source/thresholds/probability": 0.9}).case()).outcome == "failed"
 
 
+def test_windows_like_no_kind_are_of_none() -> None:
+    look = CHECKS["consistency.class_is_the_likeliest"].look
+    # 0.58 over the five windows that are of some kind is 0.48 of all six; with none of them outside it is enough
+    rare = {"/result/items/0/p": 0.58}
+    assert look(n.place().but(rare).case()).outcome == "failed"
+    assert look(n.place().but({**rare, "/evidence/intermediate/windows_out_of_scope": 0}).case()).outcome == "passed"
+
+
 GOOD = [n.shoreline, n.hot, n.autocorrelated, n.coregistered, n.reprojected, n.annotated, n.coloured, n.charted, n.refined]
 
 
