@@ -57,7 +57,10 @@ class Limits(BaseModel):
         default=9.0, description="detections expected in a quarter of the scene from which an empty quarter is remarkable"
     )
     empty_part_chance: float = Field(
-        default=1e-3, description="chance of so few detections below which a quarter counts as empty"
+        default=1e-3, description="chance, over all four quarters, of so few detections below which one counts as empty"
+    )
+    empty_part_share: float = Field(
+        default=0.25, description="share of the detections expected in a quarter up to which it counts as empty"
     )
     empty_part_shift: float = Field(
         default=0.5, description="a quarter is like the others where its mean lies within theirs, widened by so many deviations"

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import bdtr
 
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.scene import SceneInfo
@@ -371,11 +372,16 @@ def scores_above_threshold(case: Case) -> Finding:
 @check(
     "no_empty_part_like_the_rest",
     catches=("dropped tile", "clipped region"),
-    limits=("empty_part_expected", "empty_part_chance", "empty_part_shift"),
+    limits=("empty_part_expected", "empty_part_chance", "empty_part_share", "empty_part_shift"),
     reads=("/result/layers", "/inputs"),
 )
 def no_empty_part_like_the_rest(case: Case) -> Finding:
-    """No quarter of the scene is without detections while it looks like the quarters that are full of them."""
+    """No quarter of the scene is all but without detections while it looks like the quarters that are full of them.
+
+    Few by chance: of n detections spread evenly, a given quarter holds Binomial(n, 1/4), and the emptiest of four is picked, so
+    its chance is at most four times that. Things that stand closer here than there are far beyond chance and still all seen;
+    what was not looked at is empty but for what reaches over its edge.
+    """
     ref = next((r for r in case.observation.result.layers if r.kind == "boxes" and r.label != "candidates"), None)
     if ref is None or ref.crs != "image" or case.is_limited or len(case.used_scenes) != 1:
         return not_applicable("no detections over a whole scene")
@@ -406,9 +412,9 @@ def no_empty_part_like_the_rest(case: Case) -> Finding:
     least = int(np.argmin(counts))
     others = [looks[k] for k in range(4) if k != least]
     expected = (len(b) - counts[least]) / 3
-    # so few by chance (Poisson)
-    chance = sum(math.exp(-expected) * expected**k / math.factorial(k) for k in range(min(counts[least], 60) + 1))
-    if chance > case.limits.empty_part_chance or expected < case.limits.empty_part_expected:
+    chance = min(1.0, 4 * float(bdtr(counts[least], len(b), 0.25)))
+    is_empty = chance <= case.limits.empty_part_chance and counts[least] <= case.limits.empty_part_share * expected
+    if not is_empty or expected < case.limits.empty_part_expected:
         return passed("Every quarter holds detections.", measured=counts, unit="detections", at=("/result/layers",))
     mean, spread = looks[least]
     means, spreads = np.array([m for m, _ in others]), np.array([s for _, s in others])
