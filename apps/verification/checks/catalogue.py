@@ -37,21 +37,29 @@ def in_order() -> list[Check]:
 
 
 def check(
-    name: str, severity: Severity = "block", *, catches: Sequence[str] = (), limits: Sequence[str] = (), reads: Sequence[str] = ()
+    name: str,
+    severity: Severity = "block",
+    *,
+    catches: Sequence[str] = (),
+    limits: Sequence[str] = (),
+    reads: Sequence[str] = (),
+    family: Family | None = None,
 ) -> Callable[[Look], Look]:
     """Registers the decorated function as check ``<family>.<name>``; its docstring's first line says what it means.
 
-    ``catches`` names faults that it was made for, ``limits`` the fields of Limits that it reads, ``reads`` the JSON pointers.
+    The family is the module's name where none is given. ``catches`` names faults that it was made for, ``limits`` the fields of
+    Limits that it reads, ``reads`` the JSON pointers.
     """
 
     def add(look: Look) -> Look:
-        family: Any = look.__module__.rsplit(".", 1)[-1]
+        module: Any = look.__module__.rsplit(".", 1)[-1]
+        of: Family = family or module
         meaning = (look.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
         CHECKS.add(
-            f"{family}.{name}",
+            f"{of}.{name}",
             Check(
-                f"{family}.{name}",
-                family,
+                f"{of}.{name}",
+                of,
                 severity,
                 meaning,
                 tuple(catches),

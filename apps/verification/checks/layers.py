@@ -1,0 +1,175 @@
+"""Consistency of layers: a layer is what the record says of its node, and what the node's inputs give by the verifier's code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.core.evidence.observation import LayerRef
+from apps.verification.checks.case import (
+    Case,
+    Finding,
+    LayerUnreadableError,
+    failed,
+    not_applicable,
+    number_of,
+    passed,
+)
+from apps.verification.checks.catalogue import check
+from apps.verification.look import CannotLookError, Look, same_grid
+
+# layers of fewer pixels are never thinned
+_ALWAYS_WHOLE_PX = 240_000
+# of so many rasters under a result the first and the last alone are kept
+_MOST_LAYERS = 12
+
+
+def figures_of_nodes(case: Case) -> dict[str, tuple[int, dict[str, Any]]]:
+    """What the evidence tells of each node of a graph: {id: (place in the list, entry)}."""
+    held = case.evidence("intermediate", "nodes")
+    return {
+        str(entry.get("id")): (k, dict(entry))
+        for k, entry in enumerate(held if isinstance(held, list) else ())
+        if isinstance(entry, dict)
+    }
+
+
+def layers_of_nodes(case: Case) -> list[tuple[int, LayerRef, str]]:
+    """(place, layer, id of its node) of a graph's result: of the output where it is a product, else of what it was made from,
+    and of the rasters that a mask was cut from. Empty where layers and nodes cannot be told apart."""
+    told = figures_of_nodes(case)
+
+    def kind(name: str) -> str:
+        return str(told[name][1].get("kind") or "") if name in told and told[name][1].get("status") != "failed" else ""
+
+    if case.output not in told:
+        return []
+    wanted = [case.output] if kind(case.output) else [i for i in case.nodes[case.output]["inputs"] if kind(i)]
+    for name in list(wanted):
+        if kind(name) == "mask":
+            wanted += [i for i in case.nodes[name]["inputs"] if kind(i) not in ("", "mask")]
+    wanted = list(dict.fromkeys(wanted))
+    if len(wanted) > _MOST_LAYERS:
+        wanted = [wanted[0], wanted[-1]]
+    refs = [
+        (k, r) for k, r in enumerate(case.observation.result.layers) if r.kind in ("mask", "raster", "classes") and r.grid
+    ]
+    if len(refs) != len(wanted) or any((r.kind == "mask") != (kind(n) == "mask") for (_, r), n in zip(refs, wanted, strict=True)):
+        return []
+    return [(k, r, n) for (k, r), n in zip(refs, wanted, strict=True)]
+
+
+def _pixels(case: Case, ref: LayerRef) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """(values, valid) of a layer, rows by columns; a mask's values are booleans. LayerUnreadableError."""
+    if ref.kind == "mask":
+        return case.mask(ref)
+    raster = case.raster(ref)
+    return raster.data[0], raster.valid[0]
+
+
+def _candidates(case: Case, ref: LayerRef) -> Iterator[NDArray[Any]]:
+    """The layer's valid values, and those inside the region of the call where they are others. LayerUnreadableError."""
+    data, valid = _pixels(case, ref)
+    yield case.valid_values(ref) if ref.kind != "mask" else data[valid]
+    assert ref.grid is not None
+    if case.region is None or data.size > case.limits.dense_look_px:
+        return
+    try:
+        inside = Look(case).region(ref.grid, (0, 0, ref.grid.width, ref.grid.height))
+    except CannotLookError:
+        return
+    if inside is not None and inside.shape == valid.shape:
+        yield data[valid & inside]
+
+
+@check(
+    "layer_agrees_with_figures",
+    catches=("stale artifact", "leaked or shifted mask", "fill counted as data", "dropped tile"),
+    limits=("max_layer_px", "sample_sigmas"),
+    reads=("/result/layers", "/evidence/intermediate/nodes"),
+    family="consistency",
+)
+def layer_agrees_with_figures(case: Case) -> Finding:
+    """Each layer of a graph has as many valid pixels, and the least, greatest and mean value (or as many true pixels), as the
+    record says of its node; a thinned layer has them within the bounds of a sample."""
+    told = figures_of_nodes(case)
+    seen = 0
+    for k, ref, name in layers_of_nodes(case):
+        if not case.is_small(ref):
+            continue
+        place, entry = told[name]
+        at = (f"/result/layers/{k}", f"/evidence/intermediate/nodes/{place}")
+        try:
+            wrong = _unlike(case, ref, entry)
+        except LayerUnreadableError:
+            continue
+        if wrong is None:
+            continue
+        seen += 1
+        if wrong:
+            what, measured, expected = wrong
+            return failed(
+                f"The layer {ref.label or ref.kind} and the record of its node {name} have another {what}.",
+                measured=measured,
+                expected=expected,
+                at=at,
+            )
+    if not seen:
+        return not_applicable("no layer whose node has figures on record")
+    return passed("The layers have the figures that are on record.", measured=seen, unit="layers", at=("/result/layers",))
+
+
+Difference = tuple[str, float, float]
+
+
+def _unlike(case: Case, ref: LayerRef, entry: dict[str, Any]) -> Difference | tuple[()] | None:
+    """(what, in the layer, on record) of the first figure that differs; () where none does, None where nothing is on record."""
+    n = number_of(entry.get("n_valid"))
+    names = ("n_true",) if ref.kind == "mask" else ("min", "max", "mean")
+    figures = {name: v for name in names if (v := number_of(entry.get(name))) is not None}
+    if n is None or len(figures) != len(names):
+        return None
+    assert ref.grid is not None
+    whole = ref.grid.width * ref.grid.height < _ALWAYS_WHOLE_PX or any(same_grid(ref.grid, s.grid) for s in case.used_scenes)
+    found: Difference | tuple[()] | None = None
+    for values in _candidates(case, ref):
+        wrong = _exact(case, values, n, figures) if whole else _sampled(case, values, figures)
+        if not wrong:
+            return ()
+        # of two readings the one that comes nearer is told
+        found = wrong if found is None or found[0] == "number of valid pixels" else found
+    return found
+
+
+def _exact(case: Case, values: NDArray[Any], n: float, figures: dict[str, float]) -> Difference | tuple[()]:
+    if values.size != n:
+        return "number of valid pixels", float(values.size), n
+    if "n_true" in figures:
+        count = float(np.count_nonzero(values))
+        return () if count == figures["n_true"] else ("number of true pixels", count, figures["n_true"])
+    if not values.size:
+        return ()
+    mine = {"min": float(values.min()), "max": float(values.max()), "mean": float(values.mean(dtype=np.float64))}
+    # layers are kept in single precision
+    room = 1e-6 * max(abs(mine["min"]), abs(mine["max"])) + 1e-12
+    for name, title in (("min", "least value"), ("max", "greatest value"), ("mean", "mean")):
+        if not abs(mine[name] - figures[name]) <= room:
+            return title, mine[name], figures[name]
+    return ()
+
+
+def _sampled(case: Case, values: NDArray[Any], figures: dict[str, float]) -> Difference | tuple[()]:
+    if not values.size or "n_true" in figures:
+        return ()
+    low, high, mean = float(values.min()), float(values.max()), float(values.mean(dtype=np.float64))
+    room = 1e-6 * max(abs(low), abs(high)) + 1e-12
+    if low < figures["min"] - room:
+        return "least value", low, figures["min"]
+    if high > figures["max"] + room:
+        return "greatest value", high, figures["max"]
+    apart = 1.5 * case.limits.sample_sigmas * float(values.std(dtype=np.float64)) / math.sqrt(values.size) + room
+    return () if abs(mean - figures["mean"]) <= apart else ("mean", mean, figures["mean"])
