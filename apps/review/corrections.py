@@ -341,7 +341,6 @@ def _by_person(
 ) -> Observation:
     o = held.observation
     log = (LogLine(at_s=0.0, level="info", message=told),)
-    validity: dict[str, Any] = {"layer_status": "complete", "class_complete": True, "geometry_valid": True}
     return Observation(
         id=new_id(),
         run_id=o.run_id,
@@ -361,7 +360,7 @@ def _by_person(
             if result.layers
             else {"said_by": author, "corrects": o.id},
             intermediate=middle,
-            validity=o.evidence.validity if result.layers else validity,
+            validity=o.evidence.validity if result.layers else {},
         ),
         provenance=Provenance(tool_version="a person"),
     )

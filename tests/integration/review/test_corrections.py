@@ -259,6 +259,7 @@ def test_the_pages_say_who_said_what(ask: Any, analyst: User) -> None:
     page = client.get(f"/observations/{row.pk}/").content.decode()
     assert '<s class="v num">0.530</s>' in page and f"/observations/{record.corrected_id}/" in page
     own = client.get(f"/observations/{record.corrected_id}/").content.decode()
+    assert "None was made: it is the word of a person." in own and "No rule check applies" not in own
     assert "Not the machine’s value" in own and "Value of analyst" in own
     trace = client.get(f"/runs/{run.pk}/").content.decode()
     assert "Value of analyst" in trace and "0.600" in trace
