@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import urllib.request
 import zipfile
 from collections.abc import Iterable
@@ -346,18 +347,23 @@ def model_install(name: str, *, allow_pickle: bool = False, timeout_s: float = 6
 
 
 def model_fetch(url: str, *, sha256: str, name: str, task: Task = "detect", classes: Iterable[str] = (), licence: str = "",
-                allow_pickle: bool = False, timeout_s: float = 60.0, max_bytes: int = MAX_BYTES) -> ModelCard:
-    """Fetches one https URL, compares the digest before anything reads the file, and adds it."""
+                allow_pickle: bool = False, timeout_s: float = 60.0, most_s: float = 3600.0, max_bytes: int = MAX_BYTES
+                ) -> ModelCard:
+    """Fetches one https URL, compares the digest before anything reads the file, and adds it. UserError MODEL_UNREACHABLE where
+    nothing comes for ``timeout_s``, or all of it takes longer than ``most_s``."""
     if not url.startswith(("https://", "file://")) or not re.fullmatch(r"sha256:[0-9a-f]{64}", sha256):
         raise UserError("BAD_ARGUMENT", "A model is installed by an https URL and its SHA-256.", "One of the two is missing.",
                         "Give --url https://… --sha256 sha256:…")
     suffix = Path(url.split("?")[0]).suffix
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / f"{name}{suffix}"
-        got = 0
+        got, end = 0, time.monotonic() + most_s
         try:
             with urllib.request.urlopen(url, timeout=timeout_s) as answer, target.open("wb") as f:
-                while chunk := answer.read(1 << 20):
+                # what has come, not a megabyte: a server that drips would hold one read for days
+                while chunk := (answer.read1(1 << 20) if hasattr(answer, "read1") else answer.read(1 << 20)):
+                    if time.monotonic() > end:
+                        raise TimeoutError
                     got += len(chunk)
                     if got > max_bytes:
                         raise UserError("TOO_LARGE", "The model is too large.", f"Over {max_bytes / 1e6:.0f} MB.",

@@ -44,6 +44,7 @@ def _check(path: Path, planes: NDArray[Any]) -> None:
     assert np.isin(level[np.isfinite(level)], values[np.isfinite(values)]).all()
     with tifffile.TiffFile(path) as file:
         full, half = file.pages[0], file.pages[1]
+        assert isinstance(full, tifffile.TiffPage)
         offsets = [o for p in (full, half) for o in p.dataoffsets]
         # all directories first, then the small picture, then the large one
         assert max(p.offset for p in file.pages) < min(offsets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -171,6 +172,34 @@ def test_installing_compares_the_digest_before_anything_reads_the_file(tmp_path:
     with pytest.raises(UserError) as unknown:
         registry.model_install("no-such-model")
     assert unknown.value.code == "NOT_FOUND"
+
+
+def test_a_source_that_drips_is_left(tmp_path: Path) -> None:
+    import threading
+    import time
+
+    pipe, over = tmp_path / "model.onnx", threading.Event()
+    os.mkfifo(pipe)
+
+    def drip() -> None:
+        with pipe.open("wb", buffering=0) as out:
+            while not over.wait(0.02):
+                try:
+                    out.write(b"x")
+                except BrokenPipeError:
+                    return
+
+    source = threading.Thread(target=drip)
+    source.start()
+    began = time.monotonic()
+    try:
+        with pytest.raises(UserError) as caught:
+            model_fetch(pipe.as_uri(), sha256=digest_bytes(b"else"), name="far", most_s=0.3)
+    finally:
+        over.set()
+        source.join()
+    assert caught.value.code == "MODEL_UNREACHABLE" and time.monotonic() - began < 30
+
 
 
 def test_shipped_models_cannot_be_removed() -> None:
