@@ -23,7 +23,8 @@ Report = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class ClassicalMethod:
-    """A detector that is a formula. ``run`` gives (boxes in scene pixels, {'windows', 'filters'}, bands read)."""
+    """A detector that is a formula. ``run`` gives (boxes in the reader's pixels, {'windows', 'filters'}, bands read).
+    ``least_m``: length of the smallest thing it looks for; ``not_for``: ground or things on which its count means nothing."""
 
     name: str
     words: tuple[str, ...]
@@ -35,6 +36,13 @@ class ClassicalMethod:
     find: Callable[[RasterReader, RegionMask, Report], tuple[Boxes, dict[str, Any], tuple[int, ...]]]
     scores: Mapping[str, JsonValue] = field(default_factory=dict)
     calibration: CountCalibration | None = None
+    least_m: float | None = None
+    not_for: tuple[str, ...] = ()
+
+    @property
+    def scores_told(self) -> str:
+        """Its scores in words; '' where none are known."""
+        return "; ".join(f"{k}: {v}" for k, v in self.scores.items())
 
     def knows(self, word: str) -> bool:
         return normal(word) in {normal(w) for w in self.words}
@@ -111,6 +119,8 @@ def _trees(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
     for number, (left, top, width, height) in enumerate(windows):
         part = reader.read(bands, (left, top, width, height), physical=False)
         valid: NDArray[np.bool_] = np.asarray(part.valid.all(axis=0))
+        if not valid.any():
+            continue
         rgb = np.where(valid[None], part.data, 0).astype(float)
         scale = top_value if top_value is not None else max(float(np.percentile(rgb[:, valid], 99)), 1e-9) if valid.any() else 1.0
         total = rgb.sum(axis=0)
@@ -147,10 +157,17 @@ FALSE_ALARM = 1e-6
 SHIP_M = (15.0, 420.0)
 # Connected ground brighter than the sea and larger than this is land.
 LAND_KM2 = 0.25
+# Open sea fills at least this share of the picture, and so much of it lies in one piece; else it is land with water on it.
+LEAST_SEA, LEAST_BODY = 0.5, 0.8
+# Backscatter (dB) below which land is rare, in co- and cross-polarisation at C band: where nothing else tells land from sea.
+LAND_DB = {"co": -14.0, "cross": -22.0}
 
 
 def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Boxes, dict[str, Any], tuple[int, ...]]:
-    """Cell-averaging CFAR (Finn & Johnson 1968) on SAR intensity over the sea, in decibels with a local mean and deviation."""
+    """Cell-averaging CFAR (Finn & Johnson 1968) on SAR intensity over the sea, in decibels with a local mean and deviation.
+
+    ToolAbstainedError MODEL_MISSING where land cannot be told from sea, or the picture shows no open sea.
+    """
     scene = reader.info
     bands = SHIPS.bands(scene)
     gsd = scene.effective_gsd_m
@@ -161,25 +178,21 @@ def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
     from scipy.stats import norm
 
     factor = float(norm.isf(FALSE_ALARM))
+    is_db = _is_decibels(reader, bands)
+    level, shore = _shore(reader, bands, windows, gsd, is_db=is_db)
+    if level is None:
+        _refuse_unknown_ground(scene, bands, shore, is_db=is_db)
     parts: list[Boxes] = []
-    hits = land_hits = small = 0
-    land_px = 0
+    hits = small = land_px = sea_px = body_px = 0
     for number, (left, top, width, height) in enumerate(windows):
-        part = reader.read(bands, (left, top, width, height))
-        valid = part.valid[0]
-        raw = part.data[0]
-        if np.iscomplexobj(raw):
-            db = 20 * np.log10(np.maximum(np.abs(raw), 1e-9))
-        elif part.bands[0].unit == "dB" or (np.nanmin(np.where(valid, raw, 0)) < 0):
-            db = raw.astype(float)
-        else:
-            db = 20 * np.log10(np.maximum(raw.astype(float), 1e-9))
+        db, valid = _decibels(reader, bands, (left, top, width, height), is_db=is_db)
         if not valid.any():
             continue
-        db = np.where(valid, db, np.median(db[valid]))
-        land = _land(db, valid, gsd)
+        land = _land(db, valid, gsd, level)
         sea = valid & ~land
-        land_px += int((land & valid).sum())
+        land_px, sea_px = land_px + int((land & valid).sum()), sea_px + int(sea.sum())
+        bodies = np.bincount(ndimage.label(sea)[0].ravel())[1:]
+        body_px += int(bodies.max()) if len(bodies) else 0
         # large ships reach into their own ring: what stands far out of the sea does not speak for it
         middle = float(np.median(db[sea])) if sea.any() else 0.0
         spread = 1.4826 * float(np.median(np.abs(db[sea] - middle))) if sea.any() else 1.0
@@ -202,9 +215,17 @@ def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
             parts.append(Boxes(rows[:, :4].astype(float), _logistic(rows[:, 4], 6.0, 1.2), np.zeros(len(rows), np.int64),
                                np.full(len(rows), number, np.int64)))
         report((number + 1) / len(windows), f"window {number + 1} of {len(windows)}")
+    share = sea_px / max(1, sea_px + land_px)
+    whole = body_px / max(1, sea_px)
+    if share < LEAST_SEA or whole < LEAST_BODY:
+        raise ToolAbstainedError(
+            f"Only {share:.0%} of {scene.name} is dark and smooth as water is, {whole:.0%} of that in one piece: this is no open "
+            "sea. On land, flooded fields and inland waters bright spots are no ships. Give a picture, or a region, of the "
+            "open sea.", code="MODEL_MISSING", needs={"model": "ships on other ground than the open sea", "land_mask": True})
     boxes = Boxes.joined(parts)
     filters: list[dict[str, JsonValue]] = [
-        {"name": "size of a ship", "before": hits, "after": hits - small, "land_px": land_px, "on_land": land_hits}]
+        {"name": "size of a ship", "before": hits, "after": hits - small, "land_px": land_px, "sea_share": round(share, 4),
+         "sea_in_one_piece": round(whole, 4), "shore_db": level}]
     once = _merge_seams(boxes)
     filters.append({"name": "doubles across window seams", "before": len(boxes), "after": len(once)})
     inside = _in_region(once, region)
@@ -212,22 +233,75 @@ def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
     return inside, {"windows": len(windows), "filters": filters}, bands
 
 
-def _land(db: NDArray[np.float64], valid: NDArray[np.bool_], gsd: float) -> NDArray[np.bool_]:
-    """Large connected bright ground after smoothing over 100 m, by Otsu's threshold; none where the histogram has one hump
-    (between-class share below 0.5), for open sea has no land."""
-    smooth = ndimage.uniform_filter(db, max(3, int(100 / gsd) | 1))
-    values = smooth[valid]
-    count, edge = np.histogram(values, 128)
+def _is_decibels(reader: RasterReader, bands: tuple[int, ...]) -> bool:
+    """Whether the band says so, or has samples below zero, which no intensity has. Decided once for the picture."""
+    if reader.info.bands[bands[0] - 1].unit == "dB":
+        return True
+    grid = reader.info.grid
+    view = reader.read(bands, None, (min(512, grid.height), min(512, grid.width)))
+    values = view.data[0][view.valid[0]]
+    return bool(values.size and np.nanmin(values) < 0)
+
+
+def _decibels(reader: RasterReader, bands: tuple[int, ...], window: Window, *, is_db: bool
+              ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(decibels, valid) of a window; the median where nothing is valid."""
+    part = reader.read(bands, window)
+    valid: NDArray[np.bool_] = np.asarray(part.valid[0] & np.isfinite(part.data[0]))
+    raw = np.where(valid, part.data[0], 1.0).astype(float)
+    db = raw if is_db else 20 * np.log10(np.maximum(raw, 1e-9))
+    return np.where(valid, db, np.median(db[valid]) if valid.any() else 0.0), valid
+
+
+def _shore(reader: RasterReader, bands: tuple[int, ...], windows: Sequence[Window], gsd: float, *, is_db: bool
+           ) -> tuple[float | None, float]:
+    """(decibels, smoothed over 100 m, that part land from sea over all windows, by Otsu's threshold; the median of the picture).
+    None where the histogram has one hump (between-class share below 0.5) or two that lie closer than 4 dB."""
+    edge = np.arange(-200.0, 200.25, 0.25)
+    count = np.zeros(len(edge) - 1)
+    for window in windows:
+        db, valid = _decibels(reader, bands, window, is_db=is_db)
+        if valid.any():
+            count += np.histogram(_smooth(db, gsd)[valid], edge)[0]
     centre = (edge[:-1] + edge[1:]) / 2
     w0 = np.cumsum(count)
+    total = max(float(w0[-1]), 1.0)
+    middle = float(centre[int(np.searchsorted(w0, total / 2))]) if w0[-1] else 0.0
     w1 = w0[-1] - w0
-    m0 = np.cumsum(count * centre) / np.maximum(w0, 1)
-    m1 = (np.sum(count * centre) - np.cumsum(count * centre)) / np.maximum(w1, 1)
-    between = w0 * w1 * (m0 - m1) ** 2 / max(float(w0[-1]) ** 2, 1)
+    sums = np.cumsum(count * centre)
+    m0, m1 = sums / np.maximum(w0, 1), (sums[-1] - sums) / np.maximum(w1, 1)
+    between = w0 * w1 * (m0 - m1) ** 2 / total**2
+    variance = float((count * (centre - sums[-1] / total) ** 2).sum() / total)
     k = int(np.argmax(between))
-    if between[k] < 0.5 * max(float(values.var()), 1e-9) or m1[k] - m0[k] < 4.0:
+    if between[k] < 0.5 * max(variance, 1e-9) or m1[k] - m0[k] < 4.0:
+        return None, middle
+    return float(centre[k]), middle
+
+
+def _refuse_unknown_ground(scene: SceneInfo, bands: tuple[int, ...], middle: float, *, is_db: bool) -> None:
+    """Where nothing parts land from sea the whole picture is one of the two. ToolAbstainedError where it may be land."""
+    role = scene.bands[bands[0] - 1].role
+    darkest_land = LAND_DB["cross" if role in ("vh", "hv") else "co"]
+    if not is_db:
+        why = "its samples are no decibels, so their level does not say which of the two it is"
+    elif middle > darkest_land:
+        why = f"its level of {middle:.1f} dB in {role.upper()} may be land (the sea is told below {darkest_land:g} dB)"
+    else:
+        return
+    raise ToolAbstainedError(f"Nothing parts land from sea in {scene.name}, and {why}. Bright spots on land are no ships. Give a "
+                             "picture of calibrated backscatter in dB, or one that shows the coast.", code="MODEL_MISSING",
+                             needs={"model": "ships on other ground than the open sea", "land_mask": True})
+
+
+def _smooth(db: NDArray[np.float64], gsd: float) -> NDArray[np.float64]:
+    return np.asarray(ndimage.uniform_filter(db, max(3, int(100 / gsd) | 1)))
+
+
+def _land(db: NDArray[np.float64], valid: NDArray[np.bool_], gsd: float, level: float | None) -> NDArray[np.bool_]:
+    """Large connected ground that is brighter than ``level`` after smoothing over 100 m, and 60 m around it; none without one."""
+    if level is None:
         return np.zeros(db.shape, bool)
-    label, n = ndimage.label((smooth > centre[k]) & valid)
+    label, n = ndimage.label((_smooth(db, gsd) > level) & valid)
     size = np.bincount(label.ravel(), minlength=n + 1)
     large = size * gsd * gsd > LAND_KM2 * 1e6
     large[0] = False
@@ -326,6 +400,8 @@ TREES = ClassicalMethod(
     name="tree-blobs", words=("tree", "tree crown", "crown"), gsd_m=(0.05, 0.3), roles=(("red", "green", "blue"),),
     about="Crowns as blobs of greenness and brightness; experimental.", source="Lindeberg 1998, scale-space blob detection",
     settings={"crown_sigma_m": list(CROWN_SIGMA_M), "box_factor": CROWN_BOX, "least_blob": LEAST_BLOB}, find=_trees,
+    least_m=2 * CROWN_BOX * CROWN_SIGMA_M[0],
+    not_for=("shrubs, lawns and fields, whose tufts look like crowns", "crowns narrower than 4 m or closed canopy"),
     scores={"NEON OSBS_029": "58 found, 61 labelled, F1 0.69 at IoU 0.4", "NEON YELL": "382 found, 279 labelled, F1 0.41"},
     calibration=CountCalibration(slope=0.0, intercept=-0.405, missed=0.47, spread=0.35, n_objects=340,
                                  fitted_on="NEON OSBS_029 and YELL, on which the parameters were chosen too"))
@@ -333,12 +409,15 @@ SHIPS = ClassicalMethod(
     name="sar-ship-cfar", words=("ship", "vessel", "boat"), gsd_m=(1.0, 40.0), roles=(("vv",), ("hh",), ("vh",), ("hv",)),
     about="Bright objects against the sea around them, land masked; for the open sea, not for inland waters; experimental.",
     source="Finn & Johnson 1968, CA-CFAR",
-    settings={"false_alarm": FALSE_ALARM, "ship_m": list(SHIP_M), "land_km2": LAND_KM2}, find=_ships)
+    settings={"false_alarm": FALSE_ALARM, "ship_m": list(SHIP_M), "land_km2": LAND_KM2, "least_sea_share": LEAST_SEA,
+              "least_sea_in_one_piece": LEAST_BODY}, find=_ships, least_m=SHIP_M[0],
+    not_for=("inland waters, rivers and flooded land", "platforms, wind turbines and rocks, which look like ships"))
 TANKS = ClassicalMethod(
     name="tank-circles", words=("storage tank", "tank", "oil tank", "silo"), gsd_m=(0.1, 2.0),
     roles=(("red", "green", "blue"), ("pan",), ("gray",)),
     about="Circles of edges; experimental.", source="Yuen et al. 1990, Hough circle transform",
-    settings={"radius_m": list(TANK_RADIUS_M), "least_edge_share": LEAST_EDGE}, find=_tanks,
+    settings={"radius_m": list(TANK_RADIUS_M), "least_edge_share": LEAST_EDGE}, find=_tanks, least_m=2 * TANK_RADIUS_M[0],
+    not_for=("round things that are no tanks: pools, roundabouts, pivot fields",),
     scores={"UC Merced": "a circle on 35 % of 20 pictures with tanks, on 0 of 36 without"},
     calibration=CountCalibration(slope=1.0, intercept=0.0, missed=0.8, spread=0.8, n_objects=20,
                                  fitted_on="UC Merced test pictures, presence alone"))

@@ -22,6 +22,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import ObjectsMethod, PerceiveArguments, ToolContext, ToolOutcome, input_ref
 from apps.tools.perceive.classical import METHODS, ClassicalMethod, method_for
+from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, Seen, look_over, refuse_unseen
 from apps.tools.region import RegionMask
 from apps.tools.zoo.cards import ClassCard, ModelCard
 from apps.tools.zoo.counting import LEVEL, count_interval, probability
@@ -33,6 +34,8 @@ from apps.tools.zoo.tiling import Boxes, in_own_core, plan_tiles, rectangles, so
 CANDIDATE_FLOOR = 0.05
 # An object whose long side is shorter than this many source pixels cannot be told from others.
 LEAST_OBJECT_PX = 5.0
+# Fewer rows or columns of valid pixels than this show no object at all.
+LEAST_SEEN_PX = 3.0
 # Boxes this much smaller or larger than the class's usual size are no such objects (the GSD is known then).
 SIZE_SLACK = (0.45, 1.6)
 GREY = 114
@@ -79,15 +82,15 @@ class Pass:
 def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     """Boxes of ``args.target_groups`` on the first scene, in pixels of the scene.
 
-    ToolAbstainedError: MODEL_MISSING (no model for a class, or torch is off), NEEDS_BANDS (no red, green and blue), NEEDS_GSD
-    never (an unknown GSD is flagged). ModelError BAD_ARGUMENT without target groups.
+    ToolAbstainedError: MODEL_MISSING (no model for a class, torch is off, or the method was not made for such ground),
+    NEEDS_BANDS (no red, green and blue), NEEDS_GSD (a class of any size), TOOL_FAILED (no valid pixel, too few of
+    them for one object, or all alike: from what nobody saw no zero follows). ModelError BAD_ARGUMENT without target groups.
     """
     began = time.monotonic()
     if not args.target_groups:
         raise ModelError("Objects need target_groups: which objects, under which names.", code="BAD_ARGUMENT")
     method = args.objects_method or ObjectsMethod()
     scene = ctx.scene(args.image_paths[0])
-    reader = ctx.reader(scene.scene_id)
     region = RegionMask.of(args.region, args.region_crs, scene.grid, scene.name or "the scene")
     served = [serve(target, words, scene, method) for target, words in args.target_groups.items()]
     if all(s.card is None and s.method is None for s in served):
@@ -95,6 +98,14 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
         raise ToolAbstainedError(" ".join(dict.fromkeys(s.note for s in served)),
                                  code="NEEDS_GSD" if only_gsd else "MODEL_MISSING",
                                  needs={"gsd_m": True} if only_gsd else {"model": [s.target for s in served]})
+    own = ctx.reader(scene.scene_id)
+    reader = LookedAt(own)
+    looked, asked = reader.info, reader.region(region)
+    if reader.is_complex:
+        ctx.log("info", AMPLITUDE_NOTE)
+    if reader.is_resampled:
+        ctx.log("info", f"The pixels of {scene.name} are not square on the ground; they were resampled to "
+                        f"{looked.grid.width} × {looked.grid.height} square ones for the look.")
     found: dict[str, Boxes] = {}
     passes: dict[str, Pass] = {}
     problems: list[str] = []
@@ -102,13 +113,24 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     arithmetic: dict[str, str] = {}
     bands: tuple[int, ...] = ()
     stretch: dict[str, JsonValue] = {}
-    groups = _groups(served, scene, method)
+    groups = _groups(served, looked, method)
+    seen: dict[tuple[int, ...], Seen] = {}
     for number, (key, members) in enumerate(groups.items()):
         first = members[0]
         if first.method is not None:
             report = _reporter(ctx, number, len(groups))
-            boxes, p, bands = first.method.run(reader, region, report)
-            passes[key] = Pass(zoom=1.0, work_gsd_m=scene.effective_gsd_m, tiles=int(p.get("windows", 1)),
+            bands = first.method.bands(scene) or ()
+            _refuse_unseen(ctx, seen, own, bands, region, scene, members)
+            try:
+                boxes, p, bands = first.method.run(reader, asked, report)
+            except ToolAbstainedError as reason:
+                # another target of the call may still be answered
+                if len(groups) == 1:
+                    raise
+                for m in members:
+                    m.note = str(reason)
+                continue
+            passes[key] = Pass(zoom=1.0, work_gsd_m=looked.effective_gsd_m, tiles=int(p.get("windows", 1)),
                                filters=list(p.get("filters", [])))
         else:
             assert first.card is not None
@@ -118,17 +140,45 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
             bands, grey = colour_bands(scene, card)
             if grey:
                 problems.append("The scene has one band; the model was made for colour pictures.")
-            source = Pixels(reader, bands, scene)
+            _refuse_unseen(ctx, seen, own, bands, region, scene, members)
+            source = Pixels(reader, bands, looked)
             stretch = source.stretch
             numbers = {i for m in members if m.cls for i, c in enumerate(card.classes) if c.name == m.cls.name}
             boxes, passes[key] = detect_scene(
-                detector, source, region, card, [m.cls for m in members if m.cls], numbers, method,
+                detector, source, asked, card, [m.cls for m in members if m.cls], numbers, method,
                 _reporter(ctx, number, len(groups)), ctx.is_cancelled)
+        boxes = _on_scene(boxes, reader, scene)
         for m in members:
             index = 0 if m.card is None else [c.name for c in m.card.classes].index(m.cls.name if m.cls else "")
             found[m.target] = boxes.pick(boxes.cls == index)
+    if not found:
+        raise ToolAbstainedError(" ".join(dict.fromkeys(s.note for s in served if s.note)), code="MODEL_MISSING",
+                                 needs={"model": [s.target for s in served]})
     return _outcome(ctx, args, method, scene, served, found, passes, problems, bands, stretch, device,
-                    arithmetic, time.monotonic() - began, region)
+                    arithmetic, time.monotonic() - began, region, reader, min(seen.values(), key=lambda v: v.valid_px))
+
+
+def _refuse_unseen(ctx: ToolContext, seen: dict[tuple[int, ...], Seen], reader: RasterReader, bands: tuple[int, ...],
+                   region: RegionMask, scene: SceneInfo, members: Sequence[Served]) -> None:
+    """Looks over the bands once a call. ToolAbstainedError where they show too little for the smallest thing that is asked."""
+    if bands not in seen:
+        seen[bands] = look_over(reader, bands, region, ctx.is_cancelled)
+    gsd = scene.effective_gsd_m
+    sizes = [m.cls.size_m[0] if m.cls and m.cls.size_m else m.method.least_m if m.method else None for m in members]
+    known = [size / gsd for size in sizes if size is not None and gsd is not None]
+    longest = min(known) if len(known) == len(members) else LEAST_OBJECT_PX
+    refuse_unseen(seen[bands], scene, " or ".join(m.target for m in members), least_px=LEAST_SEEN_PX,
+                  longest_px=max(LEAST_SEEN_PX, longest))
+
+
+def _on_scene(boxes: Boxes, reader: LookedAt, scene: SceneInfo) -> Boxes:
+    """Boxes of the picture that was looked at, in pixels of the scene."""
+    if not reader.is_resampled:
+        return boxes
+    factor = np.array(reader.factor)
+    outline = None if boxes.outline is None else [o / factor for o in boxes.outline]
+    size = np.array([scene.grid.width, scene.grid.height] * 2, float)
+    return Boxes((boxes.xyxy / np.tile(factor, 2)).clip(0, size), boxes.score, boxes.cls, boxes.tile, outline)
 
 
 # --- who serves what ------------------------------------------------------------------------------------------------------
@@ -466,8 +516,8 @@ def _reporter(ctx: ToolContext, number: int, of: int) -> Callable[[float, str], 
 # --- what is said ---------------------------------------------------------------------------------------------------------
 def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, scene: SceneInfo, served: Sequence[Served],
              found: dict[str, Boxes], passes: dict[str, Pass], problems: list[str], bands: tuple[int, ...],
-             stretch: dict[str, JsonValue], device: str, arithmetic: dict[str, str], elapsed_s: float, region: RegionMask
-             ) -> ToolOutcome:
+             stretch: dict[str, JsonValue], device: str, arithmetic: dict[str, str], elapsed_s: float, region: RegionMask,
+             reader: LookedAt, seen: Seen) -> ToolOutcome:
     gsd = scene.effective_gsd_m
     layers: list[LayerRef] = []
     items: list[dict[str, JsonValue]] = []
@@ -507,6 +557,17 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
         if s.note:
             problems.append(s.note)
     layers.append(ctx.layers.put_features(weak, kind="boxes", crs="image", label="candidates", scene_id=scene.scene_id))
+    by_name = {_by(s): s for s in served if s.target in found}
+    for name, s in by_name.items():
+        if s.method is not None or (s.cls is not None and s.cls.experimental):
+            known = s.method.scores_told if s.method is not None else ""
+            what = s.cls.name if s.cls is not None else s.target
+            problems.append(f"{name} is experimental for {what}{f' ({known})' if known else ''}: look at its boxes before you "
+                            "rely on the count.")
+        if s.method is not None and s.method.not_for:
+            problems.append(f"{name} is not for {'; not for '.join(s.method.not_for)}.")
+    if seen.share < 1 - 1e-9:
+        ctx.log("info", f"{seen.valid_px} of {seen.asked_px} pixels are valid; nothing was looked for on the others.")
     for line in problems:
         ctx.log("warning", line)
     complete = len(found) == len(served)
@@ -520,6 +581,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
         "method": [{"name": m.name, "about": m.about, "source": m.source, "settings": dict(m.settings)}
                    for m in {m.name: m for m in methods}.values()],
         "thresholds": thresholds, "sensor": scene.sensor or "unknown", "resolution_m": gsd, "stretch": stretch,
+        "looked_at": reader.told(),
         "calibration": {s.target: s.cls.calibration.model_dump(mode="json") for s in served
                         if s.cls is not None and s.cls.calibration is not None},
         "alternatives": alternatives_to(served, scene),
@@ -529,7 +591,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
     if not source["method"]:
         del source["method"]
     intermediate: dict[str, JsonValue] = {
-        "candidates": candidates, "kept": kept_total, "counts": counts,
+        "candidates": candidates, "kept": kept_total, "counts": counts, "valid_px": seen.valid_px, "n_region_px": seen.asked_px,
         "scores": [round(v, 4) for v in scores[:INLINE_LIMIT]],
         "score_quantiles": [round(float(v), 4) for v in np.quantile(scores, (0, .1, .25, .5, .75, .9, 1))] if scores else [],
         "boxes": f"layers {', '.join(s.target for s in served if s.target in found)} and candidates",
@@ -548,9 +610,10 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
         "applicability": {"ok": not outside, "problems": list(outside)},
         "layer_status": "complete" if complete else "partial", "class_complete": complete, "geometry_valid": frame,
         "class_exact": all(s.exact for s in served if s.target in found), "classes": classes,
-        "gsd_known": gsd is not None,
+        "gsd_known": gsd is not None, "valid_share": seen.share, "quality_mask": None,
+        "experimental": [n for n, s in by_name.items() if s.method is not None or (s.cls is not None and s.cls.experimental)],
         "in_gsd_range": None if not in_range or None in in_range else all(in_range),
-        "bands_as_made_for": len(bands) != 1, "not_for": [*sorted({n for c in cards for n in c.not_for})],
+        "bands_as_made_for": len(bands) != 1, "not_for": [*sorted({n for c in (*cards, *methods) for n in c.not_for})],
     }
     by = "+".join(sorted({_by(s) for s in served if s.target in found}))
     missing = [s.target for s in served if s.target not in found]
