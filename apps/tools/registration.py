@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
+
+from apps.core.geo.grid import Grid
 
 # A shift is believed from this correlation of the edges on.
 LEAST_LIKENESS = 0.5
@@ -51,3 +54,9 @@ def estimated_shift(one: NDArray[np.float64], other: NDArray[np.float64],
     if likeness < as_it_lies + 0.02:
         return np.zeros(2), as_it_lies
     return -np.asarray(shift, dtype=np.float64), likeness
+
+
+def shift_on_ground_m(grid: Grid, shift: Sequence[float] | NDArray[np.float64]) -> float:
+    """Length in m of a shift of (rows, columns) at the middle of a grid, on the ellipsoid. ValueError for a grid without CRS."""
+    col, row = grid.width / 2, grid.height / 2
+    return float(grid.ground_m(col, row, col + float(shift[1]), row + float(shift[0])))

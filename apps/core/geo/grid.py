@@ -119,6 +119,25 @@ class Grid(BaseModel):
         lon, lat = _to_lonlat(self.crs).transform(x, y)
         return lon, lat
 
+    def ground_m(self, col: Any, row: Any, to_col: Any, to_row: Any) -> NDArray[np.float64]:
+        """Geodesic distance in metres between pixel positions (columns and rows, floats; arrays of one shape), whatever their
+        direction and the shape of a pixel. Raises ValueError where the grid has no CRS."""
+        if self.crs is None:
+            raise ValueError("the grid has no CRS")
+        a, b, c, d, e, f = self.transform
+        ends: list[Any] = []
+        for x, y in ((col, row), (to_col, to_row)):
+            x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+            ends.extend(self.lonlat(a * x + b * y + c, d * x + e * y + f))
+        return np.asarray(geod_of(self.crs).inv(*ends)[2], dtype=np.float64)
+
+    def pixel_sides_m(self, col: float | None = None, row: float | None = None) -> tuple[float, float]:
+        """(along a row, along a column): how far the neighbours' centres lie, in metres on the ellipsoid, at a pixel position; by
+        default at the grid's middle. Raises ValueError where the grid has no CRS."""
+        col, row = self.width / 2 if col is None else col, self.height / 2 if row is None else row
+        right, down = self.ground_m([col - 0.5, col], [row, row - 0.5], [col + 0.5, col], [row, row + 0.5])
+        return float(right), float(down)
+
     def _pixel_area_at(self, col: float, row: float) -> float:
         corners = [self.xy(col + i, row + j) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))]
         lon, lat = self.lonlat([p[0] for p in corners], [p[1] for p in corners])

@@ -28,7 +28,7 @@ from apps.tools.execute.types import (
     Take,
     register,
 )
-from apps.tools.registration import SHIFT_WINDOW_PX, estimated_shift
+from apps.tools.registration import SHIFT_WINDOW_PX, estimated_shift, shift_on_ground_m
 
 Method = Literal["nearest", "bilinear", "average", "mode"]
 # A grid that someone asks for has at most this many pixels.
@@ -230,8 +230,8 @@ def _plan_coregister(call: Call) -> Planned:
         length = math.hypot(rows, cols)
         if length > p.most_px:
             raise call.refuse(f"the rasters lie {length:.1f} pixels apart, more than {p.most_px:g}.", code="TOOL_FAILED")
-        metres = length * grid.gsd_m if grid.gsd_m else None
-        return (rows, cols), {"shift_px": [rows, cols], "shift_length_px": length, "shift_m": metres, "likeness": likeness,
+        return (rows, cols), {"shift_px": [rows, cols], "shift_length_px": length, "likeness": likeness,
+                              "shift_m": shift_on_ground_m(grid, (rows, cols)),
                               "method": "phase correlation of edges, to 1/20 pixel"}
 
     def evaluate(reads: Reads, window: Window) -> Plane:

@@ -367,6 +367,13 @@ def _needs_length(subject: Measured) -> None:
                                  "pixel measures. A count or a share works without it.", code="NEEDS_GSD", needs={"gsd_m": True})
 
 
+def _pixel_side_m(subject: Measured) -> float:
+    """The longer side of a pixel in metres; 0 where its size is not known."""
+    if subject.grid is not None and subject.grid.crs is not None:
+        return max(subject.grid.pixel_sides_m())
+    return subject.gsd_m or 0.0
+
+
 def _area(ctx: ToolContext, subject: Measured) -> Figure:
     _needs_length(subject)
     if subject.mask is not None:
@@ -467,24 +474,103 @@ def _area_or_px(ctx: ToolContext, subject: Measured) -> Figure:
 
 
 # --- length and distance ---------------------------------------------------------------------------------------------------
+# Steps (rows, columns) from one pixel of a skeleton to the next.
+_STEPS: dict[str, tuple[int, int]] = {"right": (0, 1), "down": (1, 0), "down_right": (1, 1), "down_left": (1, -1)}
+# How often each pixel of a skeleton moves half-way to the middle of its two neighbours: stairs become slopes, and a corner is cut
+# by about a pixel.
+_SMOOTHED = 10
+
+
+def _length_of_mask(subject: Measured) -> Figure:
+    """Length of the skeleton of a mask, its stairs smoothed: the sum of its steps, each with its own direction and place on the
+    ellipsoid.
+
+    The interval: the line is no longer than its steps on the pixels, and a straight one not shorter than ``_least_of_steps`` of
+    them; a skeleton ends short of its mask by up to half the width there, and the mask itself is true to half a pixel.
+    """
+    from skimage.morphology import skeletonize
+
+    mask, grid = subject.mask, subject.grid
+    assert mask is not None and grid is not None
+    thin: NDArray[np.bool_] = cast(Any, skeletonize)(mask)
+    rows, cols = np.nonzero(thin)
+    n = len(rows)
+    if n == 0:
+        return Figure(0.0, evidence={"length_of": "the skeleton of the mask", "skeleton_px": 0, "length_px": 0.0,
+                                     "interval_from": None}, numerator=0.0, n_px=0)
+    links = {"right": thin[:, :-1] & thin[:, 1:], "down": thin[:-1] & thin[1:],
+             # diagonal links count where no side link already joins the two
+             "down_right": thin[:-1, :-1] & thin[1:, 1:] & ~thin[:-1, 1:] & ~thin[1:, :-1],
+             "down_left": thin[:-1, 1:] & thin[1:, :-1] & ~thin[:-1, :-1] & ~thin[1:, 1:]}
+    number = np.zeros(thin.shape, dtype=np.int64)
+    number[rows, cols] = np.arange(n)
+    pairs = []
+    for name, (down, right) in _STEPS.items():
+        r, c = np.nonzero(links[name])
+        c = c + 1 if right < 0 else c
+        pairs.append((number[r, c], number[r + down, c + right]))
+    one, other = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
+    at = np.stack([cols + 0.5, rows + 0.5], axis=1)
+    by_steps = float(_ground_m(subject, at[one], at[other]).sum())
+    middle = at.mean(axis=0, keepdims=True)
+    step_m = {name: float(_ground_m(subject, middle, middle + np.array([right, down]))[0])
+              for name, (down, right) in _STEPS.items()}
+    degree = np.bincount(one, minlength=n) + np.bincount(other, minlength=n)
+    smooth = _smoothed(at, one, other, degree == 2)
+    value = float(_ground_m(subject, smooth[one], smooth[other]).sum())
+    # a pixel that is linked to none is both ends of its piece
+    n_ends = np.clip(2 - degree, 0, 2)
+    # skeletons are made in pixels, whatever their shape on the ground
+    half_width = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    pixel = max(step_m["down"], step_m["right"])
+    high = by_steps + float((n_ends * (half_width[rows, cols] + 0.5)).sum()) * pixel
+    low = max(0.0, by_steps * _least_of_steps(step_m) - 0.5 * pixel * float(n_ends.sum()))
+    length_px = float(np.linalg.norm(smooth[one] - smooth[other], axis=1).sum())
+    return Figure(value, min(low, value), high, None, {
+        "length_of": "the skeleton of the mask, its stairs smoothed", "skeleton_px": n, "length_px": length_px,
+        "steps": {name: len(pair[0]) for name, pair in zip(_STEPS, pairs, strict=True)}, "by_steps_m": by_steps,
+        "ends": int(n_ends.sum()), "step_m": dict[str, JsonValue](step_m),
+        "method": "geodesic steps" if grid.crs is not None else "pixels × GSD",
+        "interval_from": "the steps' directions, the ends of the skeleton and half a pixel"}, value, None, n)
+
+
+def _smoothed(at: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64],
+              moves: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Positions (n, 2) of a skeleton's pixels, those that have two neighbours moved towards the middle of these."""
+    at = at.copy()
+    for _ in range(_SMOOTHED):
+        total = np.stack([np.bincount(one, at[other, k], len(at)) + np.bincount(other, at[one, k], len(at)) for k in (0, 1)], 1)
+        at[moves] = 0.5 * at[moves] + 0.25 * total[moves]
+    return at
+
+
+def _ground_m(subject: Measured, start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Metres between positions (n, 2; columns, rows) of a source's pixels: on the ellipsoid, or pixels times GSD."""
+    grid = subject.grid
+    assert grid is not None
+    if grid.crs is not None:
+        return grid.ground_m(start[:, 0], start[:, 1], end[:, 0], end[:, 1])
+    assert subject.gsd_m is not None
+    return np.asarray(np.linalg.norm(end - start, axis=1) * subject.gsd_m)
+
+
+def _least_of_steps(step_m: Mapping[str, float]) -> float:
+    """How short a straight line may be against the steps along it: it lies between a side and a diagonal step that enclose an
+    angle φ, and is at least cos(φ/2) of their sum (0.924 for square pixels)."""
+    least = 1.0
+    for diagonal in ("down_right", "down_left"):
+        for side, other in (("right", "down"), ("down", "right")):
+            a, g, b = step_m[side], step_m[diagonal], step_m[other]
+            cosine = min(1.0, max(-1.0, (a * a + g * g - b * b) / (2 * a * g)))
+            least = min(least, math.sqrt((1 + cosine) / 2))
+    return least
+
+
 def _length(ctx: ToolContext, subject: Measured) -> Figure:
     _needs_length(subject)
     plane = Plane([subject])
     if subject.mask is not None:
-        from skimage.morphology import skeletonize
-
-        thin: NDArray[np.bool_] = cast(Any, skeletonize)(subject.mask)
-        n = int(thin.sum())
-        right = thin[:, :-1] & thin[:, 1:]
-        down = thin[:-1] & thin[1:]
-        # diagonal links count where no side link already joins the two
-        diagonal = thin[:-1, :-1] & thin[1:, 1:] & ~thin[:-1, 1:] & ~thin[1:, :-1]
-        other = thin[:-1, 1:] & thin[1:, :-1] & ~thin[:-1, :-1] & ~thin[1:, 1:]
-        length_px = float(right.sum() + down.sum() + math.sqrt(2) * (diagonal.sum() + other.sum()))
-        gsd = subject.gsd_m or (subject.grid.gsd_m if subject.grid else None)
-        assert gsd is not None
-        return Figure(length_px * gsd, evidence={"length_of": "the skeleton of the mask", "skeleton_px": n,
-                                                 "length_px": length_px, "gsd_m": gsd}, numerator=length_px * gsd, n_px=n)
+        return _length_of_mask(subject)
     assert subject.features is not None
     lengths: list[float] = []
     what = "lines"
@@ -504,7 +590,7 @@ def _length(ctx: ToolContext, subject: Measured) -> Figure:
     if not lengths:
         raise ModelError("The layer is empty: there is nothing whose length could be measured.", code="TOOL_FAILED")
     value = sum(lengths) if what == "lines" else float(np.mean(lengths))
-    half = subject.gsd_m if subject.crs == "image" and subject.gsd_m and what != "lines" else None
+    half = _pixel_side_m(subject) if subject.crs == "image" and what != "lines" else None
     return Figure(value, max(0.0, value - half) if half else None, value + half if half else None, None,
                   {"length_of": what, "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
                    "interval_from": "one pixel" if half else None}, value, None, None, items)
@@ -633,7 +719,7 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
                       "to_lonlat": list(b) if b else None})
     pick: dict[str, Callable[[list[float]], float]] = {"minimum": min, "maximum": max, "mean": lambda x: sum(x) / len(x)}
     value = pick[statistic](metres)
-    slack = max((s.gsd_m or 0.0 for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
+    slack = max((_pixel_side_m(s) for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
     order = int(np.argmin(metres)) if statistic == "minimum" else int(np.argmax(metres)) if statistic == "maximum" else None
     evidence: dict[str, JsonValue] = {
         "statistic": statistic, "n_subject": one.n, "n_reference": other.n, "between": between, "n_distances": len(metres),

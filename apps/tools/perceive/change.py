@@ -31,7 +31,7 @@ from apps.tools.execute.types import Plane
 from apps.tools.perceive.regions import WEAK_SEPARABILITY, edge_px
 from apps.tools.perceive.sampling import View, view_of
 from apps.tools.region import RegionMask
-from apps.tools.registration import estimated_shift
+from apps.tools.registration import estimated_shift, shift_on_ground_m
 from apps.tools.thresholds import otsu
 from apps.tools.zoo.changers import ChangeModel, load_changer
 from apps.tools.zoo.registry import model_named
@@ -125,7 +125,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         "pieces_before": n_pieces, "edge_px": edge_px(mask, valid), "numerator": n_true, "denominator": n_valid,
         "share": n_true / n_valid, "histogram": histogram, "separability": separability, "step": view.step,
         "shift_px": [float(s) for s in shift] if shift is not None else None, "shift_length_px": shift_length,
-        "shift_m": shift_length * view.grid.gsd_m if shift_length is not None and view.grid.gsd_m else None,
+        "shift_m": shift_on_ground_m(view.grid, shift) if shift is not None and view.grid.crs is not None else None,
         "edge_likeness": likeness, **figures}
     doubts = [] if changer is None else _doubts(changer, before, view)
     for line in doubts:

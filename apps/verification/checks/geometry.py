@@ -561,10 +561,10 @@ def told_of(case: Case, op: str) -> list[tuple[int, dict[str, Any], dict[str, An
 )
 def shift_believable(case: Case) -> Finding:
     """The shift of a co-registration lies within what was searched and well under a quarter of the scene, the two images are
-    alike where it puts them, and its length follows from its parts."""
+    alike where it puts them, and its length follows from its parts. So does that of the shift between two dates compared."""
     found = told_of(case, "raster.product.coregister")
     if not found:
-        return not_applicable("nothing was co-registered")
+        return _shift_between_dates(case)
     shortest = min((min(s.grid.shape) for s in case.used_scenes), default=0)
     measured: list[float] = []
     for k, told, params in found:
@@ -574,14 +574,9 @@ def shift_believable(case: Case) -> Finding:
         length, likeness = number_of(told.get("shift_length_px")), number_of(told.get("likeness"))
         if len(pair) != 2 or pair[0] is None or pair[1] is None or length is None:
             return inconclusive("The shift is not on record; hand over shift_px and shift_length_px.", at=at)
-        if not case.is_same(math.hypot(pair[0], pair[1]), length, 1e-3):
-            return failed(
-                "The shift's length is not that of its parts.",
-                measured=length,
-                expected=math.hypot(pair[0], pair[1]),
-                unit="px",
-                at=at,
-            )
+        wrong = _wrong_length(case, (pair[0], pair[1]), length, number_of(told.get("shift_m")), at)
+        if wrong is not None:
+            return wrong
         most = number_of(params.get("most_px"))
         most = 20.0 if most is None else most
         if length > most * (1 + 1e-9):
@@ -607,11 +602,6 @@ def shift_believable(case: Case) -> Finding:
                 expected=f"{case.limits.shift_likeness:g} to 1",
                 at=at,
             )
-        metres, gsd = number_of(told.get("shift_m")), case.used_scenes[0].grid.gsd_m if case.used_scenes else None
-        if metres is not None and gsd is not None and not case.is_same(metres, length * gsd, case.limits.gsd_rel_tolerance):
-            return failed(
-                "The shift in metres is not its pixels times their size.", measured=metres, expected=length * gsd, unit="m", at=at
-            )
         measured.append(length)
     return passed(
         "The images lie as far apart as two of one place can.",
@@ -619,6 +609,51 @@ def shift_believable(case: Case) -> Finding:
         unit="px",
         at=("/evidence/intermediate/nodes",),
     )
+
+
+def _shift_between_dates(case: Case) -> Finding:
+    told = case.observation.evidence.intermediate
+    parts, at = told.get("shift_px"), ("/evidence/intermediate/shift_px", "/evidence/intermediate/shift_m")
+    pair = [number_of(v) for v in parts] if isinstance(parts, (list, tuple)) else []
+    length = number_of(told.get("shift_length_px"))
+    if case.observation.tool != "perceive" or len(pair) != 2 or pair[0] is None or pair[1] is None or length is None:
+        return not_applicable("nothing was co-registered")
+    # large images are compared at every 2nd, 3rd, … pixel
+    step = number_of(told.get("step")) or 1.0
+    wrong = _wrong_length(case, (pair[0] * step, pair[1] * step), length * step, number_of(told.get("shift_m")), at)
+    if wrong is not None:
+        return wrong
+    return passed("The length of the shift is that of its rows and columns.", measured=length, unit="px", at=at)
+
+
+def _wrong_length(
+    case: Case, shift: tuple[float, float], length: float, metres: float | None, at: tuple[str, ...]
+) -> Finding | None:
+    """What is wrong with the length of a shift of (rows, columns) in pixels or in metres, or None."""
+    if not case.is_same(math.hypot(*shift), length, 1e-3):
+        return failed(
+            "The shift's length is not that of its parts.", measured=length, expected=math.hypot(*shift), unit="px", at=at
+        )
+    grid = case.used_scenes[0].grid if case.used_scenes else None
+    truth = _shift_on_ground_m(grid, *shift) if metres is not None and grid is not None and grid.crs else None
+    if metres is None or truth is None or case.is_same(metres, truth, case.limits.gsd_rel_tolerance):
+        return None
+    return failed(
+        "The shift in metres is not that of its rows and columns on the ground.",
+        measured=metres,
+        expected=truth,
+        unit="m",
+        at=at,
+    )
+
+
+def _shift_on_ground_m(grid: Grid, rows: float, cols: float) -> float | None:
+    """Length in m of a shift at the middle of a grid, by Vincenty's formula; None where that finds none."""
+    assert grid.crs is not None
+    middle, moved = (grid.xy(grid.width / 2 + k * cols, grid.height / 2 + k * rows) for k in (0, 1))
+    t = transformer(grid.crs, "EPSG:4326")
+    found = vincenty(t.transform(*middle), t.transform(*moved))
+    return None if found is None else found[0]
 
 
 @check(

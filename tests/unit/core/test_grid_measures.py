@@ -120,3 +120,18 @@ def test_the_area_of_a_mask_is_the_sum_of_its_pixels_areas(grid: Grid) -> None:
         assert grid.geodesic_area_of_m2(mask) == pytest.approx(float((grid.pixel_areas_m2() * mask).sum()), rel=1e-12)
     with pytest.raises(ValueError, match="rows and columns"):
         grid.geodesic_area_of_m2(np.ones((3, 3), bool))
+
+
+def test_ground_distances_have_their_own_direction() -> None:
+    grid = Grid(crs="EPSG:4326", transform=(1e-4, 0, 10, 0, -1e-4, 60), width=100, height=100)
+    # WGS 84 by hand: radii of curvature at 59.995 north, times a ten-thousandth of a degree
+    a, e2, phi = 6378137.0, 0.0066943799901413165, math.radians(59.995)
+    across, along = a / math.sqrt(1 - e2 * math.sin(phi) ** 2), a * (1 - e2) / (1 - e2 * math.sin(phi) ** 2) ** 1.5
+    step = math.radians(1e-4)
+    assert grid.pixel_sides_m() == pytest.approx((across * math.cos(phi) * step, along * step), rel=1e-6)
+    assert grid.ground_m([0, 0], [50, 0], [100, 0], [50, 100]) == pytest.approx(
+        [100 * across * math.cos(phi) * step, 100 * along * step], rel=1e-6)
+    over = Grid(crs="EPSG:4326", transform=(1.0, 0, 179, 0, -1.0, 1), width=2, height=2)
+    assert over.ground_m(0.5, 1, 1.5, 1) == pytest.approx(math.radians(1) * a, rel=1e-9)
+    with pytest.raises(ValueError, match="no CRS"):
+        Grid(width=2, height=2).ground_m(0, 0, 1, 1)

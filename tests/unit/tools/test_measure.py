@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 from numpy.typing import NDArray
-from pyproj import Geod
+from pyproj import Geod, Transformer
 from scipy import ndimage
-from shapely.geometry import box, mapping
+from shapely.geometry import LineString, box, mapping
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, Configuration, Evidence, Observation, Result, Status
 from apps.core.geo.grid import Grid
@@ -337,3 +338,47 @@ def test_flood_area_from_perceive_to_measure(shared_data: Path) -> None:
     assert o.result.interval is not None and o.result.interval[0] < 4.37 < o.result.interval[1]
 
 
+
+
+# --- length of masks on grids whose pixels are not square on the ground ------------------------------------------------------
+# (CRS, transform): UTM, degrees at 60 and 45 north and across the antimeridian, pixels of 10 by 20 m, Web Mercator at 60 north
+LONG_GRIDS: dict[str, tuple[str, tuple[float, float, float, float, float, float]]] = {
+    "utm": ("EPSG:32630", (10, 0, 6e5, 0, -10, 5.6e6)), "60 N": ("EPSG:4326", (1e-4, 0, 10, 0, -1e-4, 60)),
+    "45 N": ("EPSG:4326", (2e-4, 0, 10, 0, -2e-4, 45)), "180 E": ("EPSG:4326", (1e-3, 0, 179.95, 0, -1e-3, -17)),
+    "10 by 20 m": ("EPSG:32630", (10, 0, 6e5, 0, -20, 5.6e6)), "Mercator": ("EPSG:3857", (10, 0, 1e6, 0, -10, 8.4e6)),
+    "turned": ("EPSG:32630", (8, 6, 6e5, 6, -8, 5.6e6))}
+
+
+@pytest.mark.parametrize("name", LONG_GRIDS)
+@pytest.mark.parametrize("ends", [((10, 41.5), (111, 41.5)), ((41.5, 5), (41.5, 86)), ((10.5, 5.5), (90.5, 85.5)),
+                                  ((10.5, 10.5), (110.5, 51.9)), ((100.5, 5.5), (67.4, 85.5))])
+def test_a_road_is_as_long_as_on_the_ellipsoid_whatever_its_direction_and_the_shape_of_pixels(
+        name: str, ends: tuple[tuple[float, float], tuple[float, float]]) -> None:
+    crs, transform = LONG_GRIDS[name]
+    info, stored = scene(np.ones((1, 90, 130), dtype=np.uint8), ["gray"])
+    grid = Grid(crs=crs, transform=transform, width=130, height=90)
+    bench = Bench((info.model_copy(update={"grid": grid}), stored))
+    rows, cols = np.mgrid[:90, :130]
+    road = shapely.contains_xy(LineString(ends).buffer(1.5, cap_style="flat"), cols + 0.5, rows + 0.5)
+    o = measure(bench, {"metric": "length"}, ("road", "regions", mask_of(bench, road, label="road")))
+    at = np.linspace(ends[0], ends[1], 65)
+    a, b, c, d, e, f = transform
+    to_lonlat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
+    true = GEOD.line_length(*to_lonlat.transform(a * at[:, 0] + b * at[:, 1] + c, d * at[:, 0] + e * at[:, 1] + f))
+    low, high = o.result.interval
+    assert low <= true <= high and high < 1.25 * low + 0.1 * true
+    # the skeleton ends up to 1.5 px short of each end of the road
+    assert o.result.value == pytest.approx(true, rel=0.045)
+
+
+def test_the_length_of_a_mask_step_by_step() -> None:
+    # one pixel wide: three steps to the right, two down, on pixels of 10 by 20 m; UTM's scale at its middle is 0.9996
+    info, stored = scene(EMPTY, ["gray"])
+    grid = Grid(crs="EPSG:32630", transform=(10, 0, 5e5, 0, -20, 5.6e6), width=80, height=60)
+    bench = Bench((info.model_copy(update={"grid": grid}), stored))
+    o = measure(bench, {"metric": "length"}, ("road", "regions", mask_of(bench, blob((5, 5, 1, 20), (40, 40, 15, 1)))))
+    assert o.result.value == pytest.approx((19 * 10 + 14 * 20) / 0.9996, rel=1e-5)
+    assert o.evidence.intermediate["steps"] == {"right": 19, "down": 14, "down_right": 0, "down_left": 0}
+    assert o.evidence.intermediate["ends"] == 4
+    empty = measure(bench, {"metric": "length"}, ("road", "regions", mask_of(bench, blob())))
+    assert (empty.result.value, empty.result.interval) == (0.0, None)

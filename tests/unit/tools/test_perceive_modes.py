@@ -17,6 +17,7 @@ from shapely.geometry import mapping
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, Observation
 from apps.tools.perceive.change import grain
 from apps.tools.registration import estimated_shift
+from apps.verification.checks import CHECKS, Case
 from tests.unit.tools.rasters import Bench, from_file, scene
 
 RNG = np.random.default_rng(11)
@@ -93,6 +94,26 @@ def test_a_shifted_image_is_told() -> None:
     o = change(Bench(scene(one, ROLES, scene_id="a"), scene(np.roll(one, (4, 0), axis=(1, 2)), ROLES, scene_id="b")))
     assert o.evidence.validity["is_registered"] is False and o.evidence.validity["geometry_valid"] is False
     assert any("pixels apart" in line.message for line in o.status.log)
+
+
+@pytest.mark.parametrize("shift", [(0, 4), (4, 0)])
+def test_a_shift_in_metres_is_that_of_its_rows_and_columns_on_the_ellipsoid(shift: tuple[int, int]) -> None:
+    # at 60 north a pixel of equal degrees is half as wide as high
+    one = texture()
+    placed: dict[str, Any] = {"crs": "EPSG:4326", "pixel": 1e-4, "origin": (10.0, 60.0)}
+    b = Bench(scene(one, ROLES, scene_id="a", **placed),
+              scene(np.roll(one, shift, axis=(1, 2)), ROLES, scene_id="b", **placed))
+    o = change(b)
+    lon, lat = 10 + 130e-4, 60 - 120e-4
+    told = o.evidence.intermediate
+    assert told["shift_px"] == pytest.approx(list(shift), abs=0.06)
+    true = Geod(ellps="WGS84").inv(lon, lat, lon + told["shift_px"][1] * 1e-4, lat - told["shift_px"][0] * 1e-4)[2]
+    assert told["shift_m"] == pytest.approx(true, rel=1e-6)
+    look = CHECKS["geometry.shift_believable"].look
+    assert look(Case(o, b.question, layers=b.layers)).outcome == "passed"
+    old = float(told["shift_length_px"]) * (b.question.scenes[0].grid.gsd_m or 0)
+    wrong = o.model_copy(update={"evidence": o.evidence.model_copy(update={"intermediate": {**told, "shift_m": old}})})
+    assert look(Case(wrong, b.question, layers=b.layers)).outcome == "failed"
 
 
 def test_index_change_with_a_given_threshold_is_the_difference_below_it() -> None:
