@@ -53,6 +53,14 @@ def _environment() -> None:
 _environment()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Each process of a run in several reads the settings for itself, with a state folder and names of its own; a core each."""
+    os.environ.pop("DJANGO_SETTINGS_MODULE")
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the state folder of the run."""
     import shutil

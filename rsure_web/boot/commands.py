@@ -125,6 +125,14 @@ def _test_suffix() -> Iterator[dict[str, str]]:
             yield {}
 
 
+def _test_processes(arguments: list[str]) -> list[str]:
+    """The whole suite runs in a process a core, four at most; tests that are named run in one."""
+    cores = min(4, os.cpu_count() or 1)
+    own = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", "--collect-only", "--co")
+    is_named = any(a.startswith(own) or "::" in a or (ROOT / a).exists() for a in arguments)
+    return [] if cores < 2 or is_named else ["-n", str(cores), "--dist", "loadfile"]
+
+
 def _test(arguments: list[str]) -> int:
     if "--ml" in arguments[:1]:
         arguments = arguments[1:]
@@ -139,7 +147,8 @@ def _test(arguments: list[str]) -> int:
         env.pop("DJANGO_SETTINGS_MODULE")  # tests/conftest.py sets it, after the rest of its environment
         if chromium:
             env["RSURE_CHROMIUM"] = chromium
-        process = subprocess.Popen([PYTHON, "-m", "pytest", *arguments], cwd=ROOT, env=env, preexec_fn=die_with_parent)
+        command = [PYTHON, "-m", "pytest", *_test_processes(arguments), *arguments]
+        process = subprocess.Popen(command, cwd=ROOT, env=env, preexec_fn=die_with_parent)
         while True:
             try:
                 return process.wait()
