@@ -21,11 +21,34 @@ from numpy.typing import NDArray
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
-from apps.core.geo.grid import Grid, transformer
+from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.checks.case import Case, number_of
 from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
+from apps.verification.products import (
+    NotFollowedError,
+    Pixels,
+    anomaly_of,
+    best_between,
+    best_cut,
+    best_of,
+    between_of,
+    classes_of,
+    component_of,
+    composite_of,
+    cover_of,
+    dryness_of,
+    edges_of,
+    focal_of,
+    halo_of,
+    math_of,
+    names_in,
+    pixel_trend_of,
+    sharpened,
+    syntax_of,
+    terrain_of,
+)
 from apps.verification.quality import DEFAULT, flagged, quality_band_of
 from apps.verification.ribbons import hot_spots
 
@@ -37,6 +60,10 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+
+
+# pixels times neighbours that are looked at in one window
+_NEIGHBOURS_AT_ONCE = 3_000_000
 
 
 class CannotLookError(Exception):
@@ -139,11 +166,14 @@ def same_grid(one: Grid, other: Grid) -> bool:
     )
 
 
-def look_windows(case: Case, grid: Grid) -> tuple[list[Window], bool]:
-    """(windows, whole): the whole scene as one window where it is small, else windows spread over it by a fixed pattern."""
-    if grid.width * grid.height <= case.limits.full_look_px:
+def look_windows(case: Case, grid: Grid, side: int | None = None) -> tuple[list[Window], bool]:
+    """(windows, whole): the whole scene as one window where it is small, else windows spread over it by a fixed pattern.
+
+    With a ``side`` there are windows of that side in any case.
+    """
+    if side is None and grid.width * grid.height <= case.limits.full_look_px:
         return [(0, 0, grid.width, grid.height)], True
-    side, n = case.limits.look_window_px, case.limits.look_windows
+    side, n = side or case.limits.look_window_px, case.limits.look_windows
     out = []
     for i in range(n):
         # a low-discrepancy pattern (golden ratio), the same every time
@@ -288,16 +318,223 @@ class Look:
         if op == "raster.product.logic" and len(inputs) >= 2:
             scene_of_node(self.case, node_id)
             return self._logic(str(params.get("op") or "and"), [self.node(n, window) for n in inputs])
-        if op == "raster.product.threshold" and len(inputs) == 1 and params.get("op") in OPS:
-            value = number_of(params.get("value"))
-            if value is None:
-                raise CannotLookError("the threshold is not a number")
+        if op == "raster.product.threshold" and len(inputs) == 1 and str(params.get("op") or ">") in OPS:
+            value = self.threshold(node_id)
             plane = self.node(inputs[0], window)
             with np.errstate(invalid="ignore"):
-                return Plane(OPS[str(params["op"])](plane.data, value).astype(np.float64), plane.valid)
+                return Plane(OPS[str(params.get("op") or ">")](plane.data, value).astype(np.float64), plane.valid)
         if op == "raster.product.getis_ord" and len(inputs) == 1:
             return self._hot_spots(node_id, window)
+        try:
+            made = self._product(node_id, op, params, inputs, window)
+        except NotFollowedError as why:
+            raise CannotLookError(str(why)) from why
+        return Plane(np.asarray(made[0], dtype=np.float64), made[1])
+
+    def _product(self, node_id: str, op: str, params: dict[str, Any], inputs: list[str], window: Window) -> Pixels:
+        """A product by the formulas of ``products``. CannotLookError, NotFollowedError."""
+        if not op.startswith("raster.product.") or not inputs:
+            raise CannotLookError(f"the second look does not follow {op}")
+        scene = scene_of_node(self.case, node_id)
+
+        def planes(names: list[str]) -> list[Pixels]:
+            return [(p.data, p.valid) for p in (self.node(n, window) for n in names)]
+
+        halo = halo_of(op, params)
+        if halo is not None and len(inputs) == 1:
+            return self._with_neighbours(scene, op, params, inputs[0], window, halo)
+        match op.removeprefix("raster.product."):
+            case "math":
+                text = str(params.get("expression") or "")
+                if self.case.nodes.get(inputs[0], {}).get("op") == "asset.scene":
+                    roles = self.bands(scene, tuple(names_in(syntax_of(text))), window)
+                    return math_of(text, {role: (p.data, p.valid) for role, p in roles.items()})
+                return math_of(text, dict(zip(inputs, planes(inputs), strict=True)))
+            case "classify" if len(inputs) == 1:
+                return classes_of(planes(inputs)[0], params)
+            case "vegetation_cover" if len(inputs) == 1:
+                soil, full = self._cover_ends(node_id, inputs[0], params)
+                return cover_of(planes(inputs)[0], soil, full)
+            case "tvdi" if len(inputs) == 2:
+                least = number_of(params.get("least_ndvi", 0.2))
+                one, other = planes(inputs)
+                return dryness_of(one, other, self._dryness_edges(node_id, params), 0.2 if least is None else least)
+            case "composite":
+                return composite_of(planes(self._of_period(inputs, params)), params)
+            case "best_pixel" if len(inputs) % 2 == 0:
+                half = len(inputs) // 2
+                return best_of(planes(inputs[:half]), planes(inputs[half:]), str(params.get("pick") or "max"))
+            case "anomaly":
+                now, *past = planes(inputs)
+                return anomaly_of(now, past, params)
+            case "pixel_trend":
+                days = [scene_of_node(self.case, n).acquired_at for n in inputs]
+                known = [d for d in days if d is not None]
+                if len(known) < len(inputs):
+                    raise CannotLookError("a scene has no date")
+                years = [(d - min(known)).total_seconds() / 86400 / 365.25 for d in known]
+                return pixel_trend_of(planes(inputs), years, params)
+            case "pca":
+                if scene.grid.width * scene.grid.height > self.case.limits.dense_look_px:
+                    raise CannotLookError("the components of so many pixels are not worked out again")
+                whole = [self.every_pixel(n, scene.grid) for n in inputs]
+                return component_of(planes(inputs), [(p.data, p.valid) for p in whole], params)
+            case "pansharpen" if len(inputs) >= 3:
+                *bands, pan = planes(inputs)
+                return sharpened(bands, pan)
         raise CannotLookError(f"the second look does not follow {op}")
+
+    def _with_neighbours(
+        self, scene: SceneInfo, op: str, params: dict[str, Any], source: str, window: Window, halo: int
+    ) -> Pixels:
+        """A product that looks at neighbours, in a window of which every pixel is looked at."""
+        c, r, w, h = window
+        grid = scene.grid
+        if w * h * (2 * halo + 1) ** 2 > _NEIGHBOURS_AT_ONCE:
+            raise CannotLookError("the neighbours of so many pixels are not looked at")
+        left, top = max(0, c - halo), max(0, r - halo)
+        right, bottom = min(grid.width, c + w + halo), min(grid.height, r + h + halo)
+        wide = (left, top, right - left, bottom - top)
+        if step_of(self.case, wide) != 1 or wide[2] < 1 or wide[3] < 1:
+            raise CannotLookError("the window is larger than it is looked at pixel by pixel")
+        held = self.node(source, wide)
+        shape = (h + 2 * halo, w + 2 * halo)
+        data, valid = np.zeros(shape), np.zeros(shape, dtype=bool)
+        at = np.s_[top - r + halo : bottom - r + halo, left - c + halo : right - c + halo]
+        data[at], valid[at] = held.data, held.valid
+        if op == "raster.product.focal":
+            return focal_of((data, valid), params)
+        dx, dy = (1.0, 1.0)
+        if str(params.get("product") or "slope") in ("slope", "aspect", "hillshade"):
+            dx, dy = self._pixel_m(scene, r, h)
+        a, e = grid.transform[0], grid.transform[4]
+        return terrain_of(
+            (data, valid), params, dx, dy, east=1.0 if a > 0 else -1.0, north=-1.0 if e < 0 else 1.0
+        )
+
+    @staticmethod
+    def _pixel_m(scene: SceneInfo, top: int, rows: int) -> tuple[Any, Any]:
+        """(width, height) in metres of the pixels of rows, at the scene's middle column."""
+        grid = scene.grid
+        a, b, _, d, e, _ = grid.transform
+        if b or d:
+            raise CannotLookError("the slopes of turned grids are not followed")
+        if grid.crs is None:
+            if scene.gsd_m is None:
+                raise CannotLookError("the size of a pixel is not known")
+            return scene.gsd_m, scene.gsd_m
+        if not grid.is_geographic and grid.area_method == "grid" and grid.grid_pixel_area_m2:
+            metre = math.sqrt(grid.grid_pixel_area_m2 / abs(a * e))
+            return abs(a) * metre, abs(e) * metre
+        middle, lines = grid.width / 2, np.arange(top, top + rows) + 0.5
+        geod = geod_of(grid.crs)
+
+        def place(col: float, line: NDArray[np.float64]) -> tuple[Any, Any]:
+            t = grid.transform
+            return grid.lonlat(t[0] * col + t[2] + 0 * line, t[4] * line + t[5])
+
+        across = geod.inv(*place(middle - 0.5, lines), *place(middle + 0.5, lines))[2]
+        down = geod.inv(*place(middle, lines - 0.5), *place(middle, lines + 0.5))[2]
+        return np.asarray(across)[:, None], np.asarray(down)[:, None]
+
+    def _of_period(self, inputs: list[str], params: dict[str, Any]) -> list[str]:
+        """Of dated inputs those of the months and years that are asked for."""
+        months, years = list(params.get("months") or ()), list(params.get("years") or ())
+        if not months and not years:
+            return inputs
+        out = []
+        for name in inputs:
+            day = scene_of_node(self.case, name).acquired_at
+            if day is None:
+                raise CannotLookError("a scene has no date")
+            if (not months or day.month in months) and (not years or day.year in years):
+                out.append(name)
+        if not out:
+            raise CannotLookError("no date lies in the months and years asked for")
+        return out
+
+    # --- what is settled from all pixels --------------------------------------------------------------------------------
+    def _told(self, node_id: str, *names: str) -> list[float]:
+        """Numbers that the evidence tells of a node. CannotLookError where one is missing."""
+        held = self.case.evidence("intermediate", "nodes")
+        entry = next((n for n in held if isinstance(n, dict) and n.get("id") == node_id), {}) if isinstance(held, list) else {}
+        found = [number_of(entry.get(name)) for name in names]
+        if any(v is None for v in found):
+            raise CannotLookError(f"the record of {node_id} does not tell its {' and '.join(names)}")
+        return [v for v in found if v is not None]
+
+    def _all_of(self, node_id: str) -> tuple[NDArray[np.float64], int]:
+        """(valid values of a node inside the region, every how many-th row and column they are), made once."""
+        found: tuple[NDArray[np.float64], int] = self.case.kept(
+            f"all of:{node_id}",
+            lambda: self.gather(lambda w: self.node(node_id, w), scene_of_node(self.case, node_id).grid),
+        )
+        return found
+
+    def threshold(self, node_id: str) -> float:
+        """The number that a threshold node cuts at: as asked; Otsu's or a percentile as it is on record, where the values bear
+        it out, else the verifier's own. CannotLookError."""
+        params, inputs = self.case.nodes[node_id]["params"], self.case.nodes[node_id]["inputs"]
+        asked = params.get("value")
+        number = number_of(asked)
+        if number is not None:
+            return number
+        if asked not in ("otsu", "percentile") or len(inputs) != 1:
+            raise CannotLookError("the threshold is not a number")
+        (told,) = self._told(node_id, "threshold")
+
+        def make() -> float:
+            values, step = self._all_of(inputs[0])
+            if values.size < 2:
+                raise CannotLookError("no valid pixel lies where the second look went")
+            if asked == "otsu":
+                # binning costs a little of the best; a sample does not have quite the same
+                good = between_of(values, told) >= (0.98 if step == 1 else 0.9) * best_between(values)
+                return told if good else best_cut(values)
+            return self._ranked(values, step, told, number_of(params.get("percentile")))
+
+        found: float = self.case.kept(f"threshold:{node_id}", make)
+        return found
+
+    @staticmethod
+    def _ranked(values: NDArray[np.float64], step: int, told: float, percent: float | None) -> float:
+        """What is told where it lies at that rank of the values, else the values' own percentile."""
+        if percent is None:
+            raise CannotLookError("the percentile is not a number")
+        mine, p = float(np.percentile(values, percent)), percent / 100
+        if step == 1:
+            return mine
+        apart = 9 * math.sqrt(max(p * (1 - p), 1 / values.size) / values.size)
+        low, high = float((values < told).mean()), float((values <= told).mean())
+        return told if low - apart <= p <= high + apart else mine
+
+    def _cover_ends(self, node_id: str, source: str, params: dict[str, Any]) -> tuple[float, float]:
+        """NDVI of bare soil and of full cover: as asked, or at the 5th and 95th percentile."""
+        ends = []
+        for name, default, percent in (("soil", 0.05, 5.0), ("full", 0.95, 95.0)):
+            asked = params.get(name, default)
+            number = number_of(asked)
+            if number is None:
+                (told,) = self._told(node_id, name)
+                values, step = self._all_of(source)
+                number = self._ranked(values, step, told, percent)
+            ends.append(number)
+        return ends[0], ends[1]
+
+    def _dryness_edges(self, node_id: str, params: dict[str, Any]) -> list[float]:
+        """The dry and the wet edge of TVDI: fitted again where every pixel is looked at, else as on record."""
+        told = self._told(node_id, "dry_slope", "dry_intercept", "wet_slope", "wet_intercept")
+        grid = scene_of_node(self.case, node_id).grid
+        if grid.width * grid.height > self.case.limits.dense_look_px:
+            return told
+
+        def make() -> list[float]:
+            one, other = (self.every_pixel(n, grid) for n in self.case.nodes[node_id]["inputs"])
+            known = one.valid & other.valid
+            return edges_of(one.data[known], other.data[known], params)
+
+        found: list[float] = self.case.kept(f"edges:{node_id}", make)
+        return found
 
     def every_pixel(self, node_id: str, grid: Grid) -> Plane:
         """A node's plane over the whole scene without a pixel left out, inside the region. CannotLookError for larger scenes."""

@@ -103,7 +103,9 @@ def _plan_hotspot(call: Call) -> Planned:
             n, mean, std = m.n, m.mean if m.n else 0.0, m.std() if m.n else 0.0
         if n < 3 or std == 0:
             raise call.refuse("hot spots need at least three valid pixels that differ.", code="TOOL_FAILED")
-        evidence: dict[str, JsonValue] = {"mean": mean, "std": std, "n": n, "computed_by": "esda" if at_once else "windows"}
+        # of the input: the node's own mean stands beside it
+        evidence: dict[str, JsonValue] = {"input_mean": mean, "input_std": std, "n": n,
+                                          "computed_by": "esda" if at_once else "windows"}
         if not at_once:
             return (mean, std, n), evidence
         z = np.full(held.valid.shape, np.nan)

@@ -22,6 +22,7 @@ probability: so it is for what good observations show too.
 # Each check has an example that it passes and one that it catches (tests/unit/verification/test_checks.py, which counts them).
 # Checks of which one was made over pixels that are no window of a shipped file, and why.
 DRAWN_PIXELS: dict[str, str] = {
+    "consistency.shift_matches_source": "the second image is the first one, put a known shift away",
     "geometry.shift_believable": "the second image is the first one, put a known shift away",
 }
 # Checks of which one is written out over such a window, not made by a tool of the project, and why.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.core.evidence.observation import LayerRef
+from apps.core.ports import Window
 from apps.verification.checks.case import (
     Case,
     Finding,
@@ -20,7 +21,8 @@ from apps.verification.checks.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
-from apps.verification.look import CannotLookError, Look, same_grid
+from apps.verification.look import CannotLookError, Look, Plane, look_of, look_windows, same_grid, scene_of_node, step_of
+from apps.verification.products import halo_of
 
 # layers of fewer pixels are never thinned
 _ALWAYS_WHOLE_PX = 240_000
@@ -173,3 +175,125 @@ def _sampled(case: Case, values: NDArray[Any], figures: dict[str, float]) -> Dif
         return "greatest value", high, figures["max"]
     apart = 1.5 * case.limits.sample_sigmas * float(values.std(dtype=np.float64)) / math.sqrt(values.size) + room
     return () if abs(mean - figures["mean"]) <= apart else ("mean", mean, figures["mean"])
+
+
+# of the layers under a result so many are worked out again, spread over them
+_LAYERS_LOOKED_AT = 3
+
+
+@check(
+    "layer_follows_from_source",
+    catches=("leaked or shifted mask", "wrong threshold", "stale artifact", "fill counted as data", "wrong band mapping"),
+    limits=("mask_agreement", "raster_agreement", "raster_tolerance", "validity_agreement", "look_windows", "look_window_px"),
+    reads=("/result/layers", "/inputs", "/arguments"),
+    family="consistency",
+)
+def layer_follows_from_source(case: Case) -> Finding:
+    """Masks, class maps and rasters that a graph gives or rests on are what its operators give for the source's pixels, by
+    formulas of the verifier's own, in windows where neighbours count or the scene is large."""
+    found = layers_of_nodes(case)
+    seen, why = 0, "no layer whose operator is followed"
+    worst = 1.0
+    for k, ref, name in found[:: max(1, len(found) // _LAYERS_LOOKED_AT)][:_LAYERS_LOOKED_AT]:
+        if not case.is_small(ref) or not case.nodes.get(name, {}).get("op", "").startswith("raster.product."):
+            continue
+        if _is_looked_at_whole(case, ref, name):
+            why = "raster_matches_source and mask_matches_source look at it"
+            continue
+        try:
+            wrong, both, unlike, looked = _compared(case, ref, name)
+        except (CannotLookError, LayerUnreadableError) as error:
+            why = str(error)
+            continue
+        if not looked or not (both or unlike):
+            continue
+        seen += 1
+        same, alike = (1 - wrong / both if both else 0.0), 1 - unlike / looked
+        worst = min(worst, same, alike)
+        what = ref.label or ref.kind
+        needed = case.limits.raster_agreement if ref.kind == "raster" else case.limits.mask_agreement
+        message, measured = "", same
+        if not both or same < needed:
+            message = f"The layer {what} is not what {name} gives for the source: {wrong} of {both} pixels differ."
+        elif alike < case.limits.validity_agreement:
+            message = f"The layer {what} is valid where {name} is not, or the other way round: {unlike} of {looked} pixels."
+            measured, needed = alike, case.limits.validity_agreement
+        if message:
+            return failed(
+                message,
+                measured=measured,
+                expected=f"≥ {needed}",
+                at=(f"/result/layers/{k}", "/inputs"),
+                scores={"look_agreement": worst},
+            )
+    if not seen:
+        return not_applicable(why)
+    return passed(
+        "The layers are what their operators give for the source's pixels.",
+        measured=seen,
+        unit="layers",
+        at=("/result/layers",),
+        scores={"look_agreement": worst},
+    )
+
+
+def _halos(case: Case, name: str) -> list[int]:
+    """How far each of the products that a node is made from looks about a pixel, where it does."""
+    return [h for n in case.upstream(name) if (h := halo_of(case.nodes[n]["op"], case.nodes[n]["params"])) is not None]
+
+
+def _is_looked_at_whole(case: Case, ref: LayerRef, name: str) -> bool:
+    """True for the one raster, or the mask by a threshold, of a plain result: other checks compare those pixel by pixel."""
+    is_plain = name == case.output or len(case.nodes[case.output]["inputs"]) == 1
+    alone = sum(r.kind == "raster" for r in case.observation.result.layers) == 1
+    ops = {"raster.summarize.zonal", "raster.product.resample", "raster.product.reproject", "raster.product.coregister"}
+    if not is_plain or _halos(case, name) or ops & {case.nodes[n]["op"] for n in (*case.upstream(name), case.output)}:
+        return False
+    return alone if ref.kind == "raster" else case.nodes[name]["op"] == "raster.product.threshold"
+
+
+def _windows(case: Case, ref: LayerRef, name: str) -> list[Window]:
+    """Where a layer is looked at: all of a small one; else windows, smaller ones where many neighbours count."""
+    assert ref.grid is not None
+    halos = _halos(case, name)
+    if not halos:
+        return look_windows(case, ref.grid)[0]
+    size = 2 * sum(halos) + 1
+    if ref.grid.width * ref.grid.height * size * size <= 250_000:
+        return [(0, 0, ref.grid.width, ref.grid.height)]
+    side = max(4, min(case.limits.look_window_px, 1000 // size))
+    return look_windows(case, ref.grid, side)[0]
+
+
+def _compared(case: Case, ref: LayerRef, name: str) -> tuple[int, int, int, int]:
+    """(differing pixels, valid on both sides, valid on one side only, looked at) of a layer against its node's second look."""
+    look, scene = look_of(case), scene_of_node(case, name)
+    grid = ref.grid
+    assert grid is not None
+    if not same_grid(grid, scene.grid):
+        raise CannotLookError("the layer is on another grid")
+    data, valid = _pixels(case, ref)
+    wrong = both = unlike = looked = 0
+    for window in _windows(case, ref, name):
+        plane: Plane = look.node(name, window)
+        col, row, width, height = window
+        step = step_of(case, window)
+        at = np.s_[row : row + height : step, col : col + width : step]
+        theirs, there = data[at].astype(np.float64), valid[at]
+        region = look.region(scene.grid, window)
+        joint = plane.valid & there
+        if ref.kind == "mask":
+            differs = (theirs != 0) != (plane.data != 0)
+        else:
+            spread = float(np.std(plane.data[joint])) if joint.any() else 0.0
+            with np.errstate(invalid="ignore"):
+                differs = np.abs(theirs - plane.data) > max(
+                    case.limits.raster_tolerance * max(spread, 1e-6), 1e-6
+                ) + 1e-5 * np.abs(plane.data)
+        wrong += int((differs & joint).sum())
+        both += int(joint.sum())
+        # outside the region a layer may be masked or not
+        mixed = plane.valid != there
+        unlike += int((mixed if region is None else mixed & region).sum())
+        looked += int(there.size if region is None else region.sum())
+    return wrong, both, unlike, looked

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tests.unit.verification import samples as s
 from tests.unit.verification.samples import Sample
+from tests.unit.verification.samples_new import burnt
 
 Make = Callable[[], Sample]
 
@@ -44,6 +45,12 @@ def raised(data: NDArray[Any]) -> NDArray[Any]:
     return data * np.float32(1.15)
 
 
+def aside(data: NDArray[Any]) -> NDArray[Any]:
+    """All pixels 7 columns further: the figures stay, the places are wrong."""
+    return np.roll(data, 7, axis=1)
+
+
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
+    "consistency.layer_follows_from_source": (burnt, lambda: with_layer(burnt(), "classes", aside), "failed"),
     "consistency.layer_agrees_with_figures": (s.area, lambda: with_layer(s.area(), "mask", turned), "failed"),
 }
