@@ -62,7 +62,7 @@ from apps.verification.look import (
     statistic_function,
     step_of,
 )
-from apps.verification.ribbons import moran, ribbons_of
+from apps.verification.ribbons import STEP_ERROR, moran, ribbons_of, tangents_of
 from apps.verification.units import dimension, factor, split_rate, to_si
 
 
@@ -662,12 +662,13 @@ def pieces(mask: NDArray[np.bool_], *, corners: bool) -> int:
 @check(
     "length_recomputes",
     catches=("degrees as metres", "wrong GSD", "wrong unit", "stale artifact"),
-    limits=("length_rel_tolerance", "length_far", "max_layer_px"),
-    reads=("/result/value", "/result/unit", "/parents"),
+    limits=("length_rel_tolerance", "length_far", "gsd_rel_tolerance", "max_layer_px"),
+    reads=("/result/value", "/result/unit", "/parents", "/evidence/intermediate/length_px"),
 )
 def length_recomputes(case: Case) -> Finding:
     """The length of a mask follows from area and outline of its pieces as well, and they are longer than wide. What is a little
-    off is warned of (rough edges); what is twice or half blocks."""
+    off is warned of (rough edges); what is twice or half blocks. Where the length in pixels is on record, the metres of a pixel
+    are those of a step along the mask's outline, with its own direction and place on the ellipsoid."""
     ref = _source_layer(case, ("mask",))
     if case.kind != "length" or case.observation.tool != "measure" or case.value is None or _has_relation(case) or ref is None:
         return not_applicable("no plain length of a mask")
@@ -682,7 +683,8 @@ def length_recomputes(case: Case) -> Finding:
     if size is None:
         return not_applicable("the size of its pixels is not known")
     inside = _inside(case, ref)
-    truth = ribbons_of(mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside, *size)
+    held = mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside
+    truth = ribbons_of(held, *size)
     at, near = ("/result/value", "/result/unit", "/parents"), f"± {case.limits.length_rel_tolerance:.0%}"
     if truth.n == 0:
         if mine == 0:
@@ -699,6 +701,18 @@ def length_recomputes(case: Case) -> Finding:
             at=at,
             severity="warn",
         )
+    length_px = case.evidence_number("intermediate", "length_px")
+    if length_px is not None and length_px > 0 and truth.long_share > 0.9:
+        step = _step_along_m(held, ref.grid, _gsd_of(case, ref))
+        near_step = case.limits.gsd_rel_tolerance + STEP_ERROR * abs(math.log(max(size) / min(size)))
+        if abs(mine / length_px - step) > near_step * step:
+            return failed(
+                "The metres of a pixel are not those along the mask; pixels are not as wide as high, or of another size.",
+                measured=mine / length_px,
+                expected=step,
+                unit="m",
+                at=(*at, "/evidence/intermediate/length_px"),
+            )
     if mine > 0 and abs(mine - truth.length_m) <= case.limits.length_rel_tolerance * truth.length_m:
         return passed(
             f"Area and outline of the mask's {truth.n} pieces make this length, {near}.",
@@ -2490,6 +2504,17 @@ def _lying_within(
             hit, where = at_centroids(masks[0], other)
             found.append(pieces[where][hit].astype(np.int64) - 1)
     return np.unique(np.concatenate(found))
+
+
+def _step_along_m(mask: NDArray[np.bool_], grid: Grid, gsd_m: float | None) -> float:
+    """Mean length in m of a step of one pixel along the outline of a mask, each where it lies."""
+    if grid.crs is None:
+        return gsd_m or 0.0
+    places, along = tangents_of(mask)
+    t = transformer(grid.crs, "EPSG:4326")
+    a, b, c, d, e, f = grid.transform
+    ends = [t.transform(a * x + b * y + c, d * x + e * y + f) for x, y in ((places + k * along).T for k in (-0.5, 0.5))]
+    return float(np.mean(geod_of("EPSG:4326").inv(*ends[0], *ends[1])[2]))
 
 
 def _pixel_m(grid: Grid, gsd_m: float | None) -> tuple[float, float] | None:

@@ -18,6 +18,7 @@ from shapely.geometry import LineString, box, mapping
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, Configuration, Evidence, Observation, Result, Status
 from apps.core.geo.grid import Grid
+from apps.verification.checks import CHECKS, Case
 from tests.unit.tools.rasters import TASK, Bench, from_file, scene
 
 EMPTY = np.ones((1, 60, 80), dtype=np.uint8)
@@ -360,7 +361,8 @@ def test_a_road_is_as_long_as_on_the_ellipsoid_whatever_its_direction_and_the_sh
     bench = Bench((info.model_copy(update={"grid": grid}), stored))
     rows, cols = np.mgrid[:90, :130]
     road = shapely.contains_xy(LineString(ends).buffer(1.5, cap_style="flat"), cols + 0.5, rows + 0.5)
-    o = measure(bench, {"metric": "length"}, ("road", "regions", mask_of(bench, road, label="road")))
+    parent = mask_of(bench, road, label="road")
+    o = measure(bench, {"metric": "length"}, ("road", "regions", parent))
     at = np.linspace(ends[0], ends[1], 65)
     a, b, c, d, e, f = transform
     to_lonlat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
@@ -369,6 +371,14 @@ def test_a_road_is_as_long_as_on_the_ellipsoid_whatever_its_direction_and_the_sh
     assert low <= true <= high and high < 1.25 * low + 0.1 * true
     # the skeleton ends up to 1.5 px short of each end of the road
     assert o.result.value == pytest.approx(true, rel=0.045)
+    look = CHECKS["consistency.length_recomputes"].look
+    assert look(Case(o, bench.question, (parent,), layers=bench.layers)).outcome in ("passed", "not_applicable")
+    # one mean size of a pixel for all directions: the figures of before
+    old = float(o.evidence.intermediate["length_px"]) * float(grid.gsd_m or 0)
+    is_wrong = abs(old / o.result.value - 1) > 0.1
+    found = look(Case(o.model_copy(update={"result": o.result.model_copy(update={"value": old, "interval": None})}),
+                      bench.question, (parent,), layers=bench.layers))
+    assert (found.outcome, found.severity) == ("failed", None) if is_wrong else found.outcome != "errored"
 
 
 def test_the_length_of_a_mask_step_by_step() -> None:

@@ -11,7 +11,7 @@ import pytest
 import shapely
 
 from apps.verification.checks import CHECKS, run_checks
-from apps.verification.ribbons import hot_spots, moran, ribbons_of
+from apps.verification.ribbons import hot_spots, moran, ribbons_of, tangents_of
 from tests.unit.verification import samples_new as n
 
 
@@ -98,11 +98,25 @@ def test_hot_spots_of_a_scene_are_looked_at_again() -> None:
     ("scale", "outcome", "severity"), [(1.0, "passed", None), (1.5, "failed", "warn"), (0.001, "failed", None)]
 )
 def test_a_length_a_little_off_is_warned_of_and_one_far_off_blocks(scale: float, outcome: str, severity: str | None) -> None:
-    good = n.shoreline()
-    found = CHECKS["consistency.length_recomputes"].look(
-        good.but({"/result/value": scale * float(good.observation.result.value or 0)}).case()
-    )
+    good, look = n.shoreline(), CHECKS["consistency.length_recomputes"].look
+    value, px = float(good.observation.result.value or 0), float(str(good.observation.evidence.intermediate["length_px"]))
+    found = look(good.but({"/result/value": scale * value, "/evidence/intermediate/length_px": scale * px}).case())
     assert (found.outcome, found.severity) == (outcome, severity), found.message
+    # the same pixels, but each longer or shorter than it is
+    if scale != 1:
+        assert look(good.but({"/result/value": scale * value}).case()).outcome == "failed"
+        assert look(good.but({"/result/value": (1 + (scale - 1) / 10) * value}).case()).severity is None
+
+
+@pytest.mark.parametrize(("turn", "wide"), [(0, 2), (20, 3), (45, 5), (70, 3), (90, 8)])
+def test_directions_along_an_outline_are_those_of_the_line(turn: float, wide: float) -> None:
+    x, y = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+    places, along = tangents_of(drawn([(60, 40), (60 + 220 * x, 40 + 220 * y)], wide))
+    inner = np.hypot(*(places - [60, 40]).T) > 15
+    inner &= np.hypot(*(places - [60 + 220 * x, 40 + 220 * y]).T) > 15
+    assert inner.sum() > 250
+    assert np.abs(along[inner] @ [x, y]).mean() == pytest.approx(1, abs=0.01)
+    assert np.hypot(*along.T) == pytest.approx(1)
 
 
 def test_z_and_p_of_likeness_belong_together() -> None:
