@@ -42,6 +42,7 @@ SUPPORT: dict[str, float] = {
     "consistency.area_recomputes": 0.6,
     "consistency.statistic_recomputes": 0.6,
     "consistency.share_recomputes": 0.6,
+    "consistency.density_recomputes": 0.6,
     "consistency.distance_recomputes": 0.6,
     "consistency.length_recomputes": 0.6,
     "consistency.moran_recomputes": 0.6,
@@ -64,6 +65,7 @@ MEASURE_CHECKS = frozenset(
     {
         "consistency.area_recomputes",
         "consistency.share_recomputes",
+        "consistency.density_recomputes",
         "consistency.distance_recomputes",
         "consistency.length_recomputes",
         "consistency.count_equals_kept",
@@ -107,6 +109,7 @@ LAYER_CHECKS = frozenset(
         "consistency.area_recomputes",
         "consistency.statistic_recomputes",
         "consistency.share_recomputes",
+        "consistency.density_recomputes",
         "consistency.mask_count_on_record",
         "consistency.valid_count_recomputes",
         "consistency.count_equals_kept",

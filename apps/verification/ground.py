@@ -167,6 +167,11 @@ def inside_of(placed: Placed, region: dict[str, Any]) -> Placed:
     return Placed([g for g in placed.shapes if outline.covers(shapely.centroid(g))], placed.pixel_m)
 
 
+def placed_region(region: dict[str, Any], crs: str) -> Placed:
+    """A region on the map, in degrees."""
+    return Placed([_to_degrees(shape(region["geometry"] if region.get("type") == "Feature" else region), crs)])
+
+
 def grown_by(geometry: BaseGeometry, crs: str, metres: float) -> BaseGeometry:
     """A geometry grown by metres, in degrees."""
     there = Placed([_to_degrees(geometry, crs)])

@@ -74,6 +74,10 @@ _UNIT_ASKED = re.compile(
     r"(?:\bin|how many|how much area in|area \(in)\s+(hectares?|ha|acres?|km2|km²|m2|m²|square kilomet(?:re|er)s?|"
     r"square met(?:re|er)s?|kilomet(?:re|er)s?|met(?:re|er)s?|km|percent|per cent|%)(?![\w])"
 )
+_PER_AREA = re.compile(
+    r"\b(?:how many|number|numbers|count|density|densities)\b.*?\b(?:per|for each|in each)\s+(hectare|ha|km2|km²|m2|m²|"
+    r"square kilomet(?:re|er)|square met(?:re|er))(?![\w])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,11 @@ def statistics_named(text: str) -> set[str]:
 
 
 def unit_named(text: str) -> str:
-    """The unit in which the answer is asked; '' where none is said plainly."""
+    """The unit in which the answer is asked; '' where none is said plainly. So many per hectare are asked in 1/ha."""
+    over = _PER_AREA.search(text)
+    if over:
+        word = over.group(1)
+        return "1/" + (("km2" if "kilo" in word else "m2") if word.startswith("square") else _UNITS[word])
     m = _UNIT_ASKED.search(text)
     if not m:
         return ""
@@ -128,8 +136,10 @@ def unit_named(text: str) -> str:
 
 
 def metric_named(text: str) -> str:
-    """count, area, ratio, distance or trend; '' where the words fix none."""
+    """count, area, ratio, distance, trend or density; '' where the words fix none."""
     unit = unit_named(text)
+    if unit.startswith("1/") or re.search(r"\bdensit(?:y|ies) of\b", text):
+        return "density"
     if re.search(r"\b(trend|slope|per year)\b", text):
         return "trend"
     if re.search(r"\b(share|fraction|proportion|percentage)\b|what percent|how many percent", text) or unit == "%":

@@ -403,6 +403,12 @@ class PlanBuilder:
             needs_two = True
         if needs_two and not f.reference:
             raise RefusalError("To what? Name a second thing.", "NO_ANSWER", {"form": ["reference"]})
+        if f.what == "density" and alone is not None and not f.reference and not f.each and not self.region:
+            raise RefusalError(
+                "Over which area? Draw a region, or name a file with polygons: a file alone has no ground to divide by.",
+                "NEEDS_REGION",
+                {"region": True},
+            )
         if f.reference and f.reference == f.target and not f.relation:
             raise RefusalError("Both are the same thing.", "NO_ANSWER", {"form": ["reference"]})
         if f.relation in ("within", "beyond") and f.relation_m is None:
@@ -1430,7 +1436,7 @@ class PlanBuilder:
             out |= {"denominator": "reference", "of": f.of or "count"}
         if what == "density":
             of_reference = bool(f.reference) and f.relation == "inside"
-            out |= {"of": "count", "denominator": "reference" if of_reference else "region" if self.region else "scene"}
+            out |= {"of": "count", "denominator": "reference" if of_reference else "valid"}
         return out
 
     def _relation_text(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -32,7 +32,7 @@ from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, 
 from apps.tools.measure.each import Ways, table_of
 from apps.tools.measure.layers import Measured, Plane, corner_points, open_source, pieces, polygons_of_pieces
 from apps.tools.outline import outline_areas_m2, outline_px
-from apps.tools.region import RegionMask
+from apps.tools.region import RegionMask, polygon_from_geojson
 from apps.tools.units import AREA_M2, DENSITY, LENGTH_M, SHARE, factor
 
 # Two-sided level of intervals from detection probabilities.
@@ -888,7 +888,7 @@ def _figure(ctx: ToolContext, arguments: MeasureArguments, of: str, base: Figure
                           "margin": base.value / scale - number, "interval": list(span) if span else None, "is_uncertain": unsure}
         return base, "boolean", bool(value), None
     if spec.metric == "density":
-        area, what = _denominator_area(subject, spec.denominator, reference, region, region_crs)
+        area, what = _denominator_area(ctx, subject, spec.denominator, reference, region, region_crs)
         if area <= 0:
             raise ModelError(f"The denominator ({what}) has no area.", code="TOOL_FAILED")
         per = 1 / factor(unit, DENSITY, "density")
@@ -927,19 +927,42 @@ def _denominator(ctx: ToolContext, subject: Measured, reference: Measured | None
         base.evidence["reference"] = {"value": other.value, "n_px": other.n_px}
         return other.value, "reference"
     if base.evidence.get("method") == "pixels":
-        return float(_pixels(subject, what, region, region_crs)), what
-    area, _ = _denominator_area(subject, what, reference, region, region_crs)
-    base.evidence["denominator_px"] = _pixels(subject, what, region, region_crs) if subject.grid is not None else None
+        return float(_pixels(ctx, subject, what, region, region_crs)), what
+    area, _ = _denominator_area(ctx, subject, what, reference, region, region_crs)
+    base.evidence["denominator_px"] = _pixels(ctx, subject, what, region, region_crs) if subject.grid is not None else None
     return area, what
 
 
-def _pixels(subject: Measured, what: str, region: Mapping[str, Any] | None, region_crs: str) -> int:
+def _seen(ctx: ToolContext, subject: Measured, region: Mapping[str, Any] | None, region_crs: str,
+          ) -> Iterator[tuple[NDArray[np.bool_], Grid]]:
+    """Strips of the scene that features were found on: (True where any of its bands is valid, inside the region; grid)."""
+    assert subject.scene is not None
+    scene, reader = subject.scene, ctx.reader(subject.scene.scene_id)
+    inside = RegionMask.of(region, region_crs, scene.grid, scene.name)
+    left, top, width, height = inside.bounds_px
+    bands = [b.index for b in scene.bands]
+    for r in range(top, top + height, 512):
+        if ctx.is_cancelled():
+            raise ToolCancelledError
+        window = (left, r, width, min(512, top + height - r))
+        valid = reader.read(bands, window, physical=False).valid.any(axis=0)
+        yield valid & inside.mask(window), scene.grid.window(*window)
+
+
+def _is_of_pixels(subject: Measured) -> bool:
+    """Whether these are features that were found on a scene's pixels, and not on a layer of another grid."""
+    return subject.scene is not None and subject.parent is not None and subject.grid == subject.scene.grid
+
+
+def _pixels(ctx: ToolContext, subject: Measured, what: str, region: Mapping[str, Any] | None, region_crs: str) -> int:
     grid = subject.grid
     if grid is None:
         raise ModelError("The layer has no grid, so it has no valid pixels to divide by.", code="BAD_ARGUMENT")
     if what == "valid":
         if subject.valid is not None:
             return int(subject.valid.sum())
+        if _is_of_pixels(subject):
+            return sum(int(np.count_nonzero(seen)) for seen, _ in _seen(ctx, subject, region, region_crs))
         what = "region" if region is not None else "scene"
     if what == "region" and region is not None:
         return RegionMask.of(region, region_crs, grid).n_px
@@ -948,10 +971,11 @@ def _pixels(subject: Measured, what: str, region: Mapping[str, Any] | None, regi
     return grid.width * grid.height
 
 
-def _denominator_area(subject: Measured, asked: str, reference: Measured | None, region: Mapping[str, Any] | None,
-                      region_crs: str) -> tuple[float, str]:
-    """(m², what) of valid pixels, scene, region or reference."""
-    what = asked or ("region" if region is not None else "valid" if subject.valid is not None else "scene")
+def _denominator_area(ctx: ToolContext, subject: Measured, asked: str, reference: Measured | None,
+                      region: Mapping[str, Any] | None, region_crs: str) -> tuple[float, str]:
+    """(m², what) of valid pixels (of the region, where there is one), scene, region or reference."""
+    is_seen = subject.valid is not None or _is_of_pixels(subject)
+    what = asked or ("valid" if is_seen else "region" if region is not None else "scene")
     if what == "reference":
         if reference is None:
             raise ModelError("The density needs a reference layer.", code="BAD_ARGUMENT", needs={"reference": True})
@@ -962,9 +986,16 @@ def _denominator_area(subject: Measured, asked: str, reference: Measured | None,
     _needs_length(subject)
     grid = subject.grid
     if grid is None:
-        raise ModelError("The layer has no grid; name a reference to divide by.", code="BAD_ARGUMENT")
+        if region is None or region_crs == "image" or what == "scene":
+            raise ToolAbstainedError(
+                "What is given on the map has no ground of its own. Say over which area: draw a region, or name a layer of "
+                "polygons.", code="NEEDS_REGION", needs={"region": True})
+        return geodesic_area_m2(shapely.orient_polygons(polygon_from_geojson(region)), region_crs), "region"
     if what == "valid" and subject.valid is not None:
         return area_of_mask_m2(subject.valid, grid, subject.gsd_m).area_m2, what
+    if what == "valid" and _is_of_pixels(subject):
+        seen = _seen(ctx, subject, region, region_crs)
+        return sum(area_of_mask_m2(valid, strip, subject.gsd_m).area_m2 for valid, strip in seen), what
     if what == "valid":
         what = "region" if region is not None else "scene"
     if what == "region":

@@ -77,10 +77,18 @@ def unit_known(case: Case) -> Finding:
     return passed("The unit is known.", measured=unit, at=("/result/unit",))
 
 
+def _metric(case: Case) -> str:
+    """The metric that a measure's call asks for; '' for other tools."""
+    spec = case.arguments.get("spec")
+    return str(spec.get("metric", "")) if case.observation.tool == "measure" and isinstance(spec, dict) else ""
+
+
 @check("unit_fits_kind", catches=("wrong unit", "degrees as metres"), reads=("/result/unit", "/result/kind"))
 def unit_fits_kind(case: Case) -> Finding:
-    """Areas are in units of area, distances in units of length, counts and ratios without one."""
+    """Areas are in units of area, distances in units of length, counts and shares without one, densities in one over an area."""
     allowed = KIND_DIMENSIONS.get(case.kind)
+    if case.kind == "ratio" and _metric(case) == "density":
+        allowed = frozenset({"density"})
     found = dimension(case.observation.result.unit)
     if case.kind == "trend":
         if found is None or found.startswith("rate:"):
@@ -182,6 +190,7 @@ METRIC_RESULTS: dict[str, frozenset[str]] = {
     "length": frozenset({"length", "distance"}),
     "boolean": frozenset({"boolean"}),
     "ratio": frozenset({"ratio"}),
+    "density": frozenset({"ratio"}),
 }
 
 
@@ -439,7 +448,7 @@ def statistic_as_asked(case: Case) -> Finding:
 
 @check("metric_as_asked", "warn", catches=("wrong metric",), reads=("/arguments/spec/metric", "/result/kind", "/task/question"))
 def metric_as_asked(case: Case) -> Finding:
-    """How many → count, how much area → area, what share → ratio, how far → distance."""
+    """How many → count, how much area → area, what share → ratio, how far → distance, how many per km² → density."""
     named = words.metric_named(case.text)
     if not named or case.kind not in NUMERIC_KINDS | {"boolean"} or (case.question is not None and case.question.choices):
         return not_applicable("the words fix no metric")
@@ -451,8 +460,10 @@ def metric_as_asked(case: Case) -> Finding:
         "ratio": {"ratio", "area"},
         "distance": {"distance", "length"},
         "trend": {"trend", "series", "statistic"},
+        "density": {"ratio"},
     }[named]
-    if case.kind not in fits:
+    is_other = case.observation.tool == "measure" and (_metric(case) == "density") != (named == "density")
+    if case.kind not in fits or is_other:
         return failed(
             f"The question asks for a {named}, the tool gives a {case.kind}.",
             measured=case.kind,

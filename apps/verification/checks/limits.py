@@ -16,6 +16,9 @@ class Limits(BaseModel):
     gsd_rel_tolerance: float = Field(default=0.02, description="GSD stated and GSD implied by the CRS agree within this share")
     sample_sigmas: float = Field(default=6.0, description="a sampled estimate may lie this many standard errors from the value")
     sample_floor: float = Field(default=1e-3, description="…and this share of the data's spread, for sums in another order")
+    seen_ground: float = Field(
+        default=0.01, description="share by which the ground of a density may exceed the ground whose pixels could be seen"
+    )
     length_rel_tolerance: float = Field(
         default=0.3, description="a mask's length by its skeleton and by area and outline of its pieces agree so"
     )

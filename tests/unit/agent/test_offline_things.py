@@ -102,7 +102,7 @@ def nodes(made: Plan, step: int = -1) -> dict[str, dict[str, Any]]:
          {"relation": "nearest", "nearest_k": 3, "distance_statistic": "mean"}),
         ("How many trees per hectare are inside fields.geojson?",
          {"metric": "density", "unit": "1/ha", "denominator": "reference"}),
-        ("How many cars per km2 are there?", {"metric": "density", "unit": "1/km2", "denominator": "scene"}),
+        ("How many cars per km2 are there?", {"metric": "density", "unit": "1/km2", "denominator": "valid"}),
         ("What is the ratio of cars to trucks?", {"metric": "ratio", "denominator": "reference", "of": "count"}),
         ("What is the distance between 48.1,11.5 and 48.2,11.6 in km?", {"metric": "distance", "unit": "km"}),
         ("How long is the river?", {"metric": "length", "subject": "water"}),
@@ -193,6 +193,7 @@ def test_files_and_places_need_no_image() -> None:
         ("What is the mean NDVI in Larimer and field A?", "NO_ANSWER", "One area at a time"),
         ("How many sites are within 100 m of the forest?", "NO_ANSWER", "forest"),
         ("What is the area of roads.kml in km?", "NO_ANSWER", "not given in km"),
+        ("How many sites per km2 are there?", "NEEDS_REGION", "Over which area"),
     ],
 )
 def test_what_cannot_be_is_refused(text: str, code: str, says: str) -> None:

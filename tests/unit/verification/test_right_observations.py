@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyproj import Geod
 
-from apps.verification.checks import CHECKS, Limits
+from apps.verification.checks import CHECKS, Limits, run_checks
+from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
+from tests.unit.verification import samples_densities as d
 from tests.unit.verification.samples import Sample
 
 EMPTY_PART = "plausibility.no_empty_part_like_the_rest"
@@ -62,3 +65,83 @@ def test_a_quarter_with_half_as_many_was_looked_at() -> None:
     xy = rng.uniform(0, 395, (1333, 2))
     thin = (xy < 197.5).all(axis=1) & (rng.uniform(size=len(xy)) < 0.5)
     assert CHECKS[EMPTY_PART].look(scattered(xy[~thin]).case()).outcome == "passed"
+
+
+def blamed(sample: Sample) -> list[str]:
+    """Checks that block, or cannot tell."""
+    found, _ = run_checks(sample.case())
+    return [c.check for c in found if c.outcome in ("failed", "errored", "inconclusive") and c.severity == "block"]
+
+
+# --- densities ---------------------------------------------------------------------------------------------------------------
+def test_trees_per_hectare_and_vehicles_per_square_kilometre() -> None:
+    """By hand: the forest is 40 m on a side; a pixel of the street is 0.1500 m by 0.1498 m on the map of UTM 13."""
+    trees, cars = d.forest(), d.cars()
+    n_trees, n_cars = (x.observation.evidence.intermediate["numerator"] for x in (trees, cars))
+    assert n_trees == len(s.found_boxes())
+    assert n_cars == len(cars.bench.layers.read_features(cars.history[0].result.layers[0])) > 0
+    assert trees.observation.result.value == pytest.approx(float(n_trees) / 0.16, rel=1e-3)  # type: ignore[arg-type]
+    grid = cars.bench.question.scenes[0].grid
+    street_km2 = grid.width * grid.height * abs(grid.transform[0] * grid.transform[4]) / 1e6
+    assert cars.observation.result.value == pytest.approx(float(n_cars) / street_km2, rel=1e-3)  # type: ignore[arg-type]
+    for one, unit in ((trees, "1/ha"), (cars, "1/km2")):
+        assert (one.observation.result.kind, one.observation.result.unit) == ("ratio", unit)
+        assert blamed(one) == []
+
+
+def test_densities_that_are_none() -> None:
+    name = "consistency.density_recomputes"
+    right = d.forest()
+    wrong = {
+        "in another unit": right.but({"/result/unit": "1/km2"}),
+        "times a hundred": right.but({"/result/value": float(str(right.observation.result.value)) * 100}),
+        "five trees more": d.over(right, things=5),
+        "half of the ground": d.over(right, ground=0.5),
+    }
+    found = {what: CHECKS[name].look(one.case()).outcome for what, one in wrong.items()}
+    assert found == dict.fromkeys(wrong, "failed")
+    for unit in ("1", "%", "ha", "km2"):
+        assert "contract.unit_fits_kind" in blamed(right.but({"/result/unit": unit}))
+    # and a share is no density
+    assert "contract.unit_fits_kind" in blamed(s.share().but({"/result/unit": "1/ha"}))
+
+
+def test_ground_that_holds_no_pixel_is_not_divided_by() -> None:
+    """Half of the forest is fill: trees per hectare of what was seen stand on 0.08 ha, and over 0.16 ha they are refused."""
+    seen = d.half_seen()
+    n = float(str(seen.observation.evidence.intermediate["numerator"]))
+    assert seen.observation.result.value == pytest.approx(n / 0.08, rel=1e-3)
+    assert "consistency.density_recomputes" not in blamed(seen)
+    whole = d.half_seen("scene")
+    assert whole.observation.result.value == pytest.approx(n / 0.16, rel=1e-3)
+    assert "consistency.density_recomputes" in blamed(whole)
+
+
+def of_sites(region: dict[str, Any] | None) -> Any:
+    """measure density of four sites in a vector file, of which three lie in the region."""
+    bench = Bench(s.cut(s.FISHBOURNE, s.ROLES, s.COAST), region=region)
+    corners = [(-0.80, 50.80), (-0.79, 50.81), (-0.75, 50.84), (-0.2, 50.9)]
+    features = [
+        {"type": "Feature", "geometry": {"type": "Point", "coordinates": list(c)}, "properties": {}} for c in corners
+    ]
+    digest = bench.layers.put_features(features, kind="points", crs="EPSG:4326", label="sites").artifact
+    call = {
+        "sources": [{"name": "sites", "mode": "extent", "vector": digest}],
+        "spec": {"metric": "density", "subject": "sites", "unit": "1/km2"},
+    }
+    return bench, bench.call("measure", call)
+
+
+def test_the_density_of_a_file_stands_on_a_region_or_is_asked_back() -> None:
+    ring = [(-0.9, 50.7), (-0.6, 50.7), (-0.6, 50.9), (-0.9, 50.9), (-0.9, 50.7)]
+    bench, made = of_sites({"type": "Polygon", "coordinates": [[list(xy) for xy in ring]]})
+    area_m2 = abs(Geod(ellps="WGS84").polygon_area_perimeter(*zip(*ring, strict=True))[0])
+    assert made.result.value == pytest.approx(3 / area_m2 * 1e6, rel=2e-3)
+    sample = Sample(made, bench, question=bench.question, has_reader=False)
+    assert "consistency.density_recomputes" not in blamed(sample)
+    assert CHECKS["consistency.density_recomputes"].look(sample.case()).outcome == "passed"
+    assert CHECKS["consistency.density_recomputes"].look(d.over(sample, ground=0.9).case()).outcome == "failed"
+    _, nowhere = of_sites(None)
+    assert (nowhere.status.needs["code"], nowhere.status.needs["abstained"]) == ("NEEDS_REGION", True)
+    assert nowhere.result.value is None
+    assert "which area" in nowhere.status.reason

@@ -1,0 +1,222 @@
+"""Consistency of densities: so many things on so much ground, both worked out again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from shapely.geometry import shape
+
+from apps.core.evidence.observation import LayerRef
+from apps.core.geo.grid import Grid
+from apps.core.geo.measures import area_of_mask_m2
+from apps.core.geo.scene import SceneInfo
+from apps.verification.checks.case import (
+    Case,
+    Finding,
+    LayerUnreadableError,
+    failed,
+    inconclusive,
+    not_applicable,
+    passed,
+)
+from apps.verification.checks.catalogue import check
+from apps.verification.checks.consistency import outline_px, pieces
+from apps.verification.ground import CannotPlaceError, inside_of, on_plane, place, placed_region, source_of
+from apps.verification.look import CannotLookError
+from apps.verification.units import dimension, factor
+
+# Scenes of more pixels are looked at in every 2nd, 3rd, … row and column.
+_WHOLE_PX = 4_000_000
+
+
+def is_density(case: Case) -> bool:
+    """Whether a measure's call asks for a density."""
+    spec = case.arguments.get("spec")
+    return case.observation.tool == "measure" and isinstance(spec, dict) and spec.get("metric") == "density"
+
+
+@check(
+    "density_recomputes",
+    catches=("wrong denominator", "wrong unit", "wrong GSD", "degrees as metres", "fill counted as data", "stale artifact"),
+    limits=("rel_tolerance", "seen_ground"),
+    reads=("/result/value", "/result/unit", "/evidence/intermediate/numerator", "/evidence/intermediate/denominator"),
+    family="consistency",
+)
+def density_recomputes(case: Case) -> Finding:
+    """A density is the number of things, counted again, over the ground that was seen (or the reference's), measured again."""
+    spec: Any = case.arguments.get("spec")
+    if not is_density(case) or case.kind != "ratio" or case.value is None:
+        return not_applicable("no density")
+    unit = case.observation.result.unit
+    at = ("/result/value", "/result/unit", "/evidence/intermediate")
+    per = factor(unit)
+    if dimension(unit) != "density" or per is None:
+        return not_applicable("a unit of another kind, which is another check's finding")
+    if spec.get("of", "count") != "count":
+        return failed("A density counts things; areas over an area are a share.", measured=spec.get("of"), expected="count",
+                      at=("/arguments/spec/of",))
+    part, whole = case.evidence_number("intermediate", "numerator"), case.evidence_number("intermediate", "denominator")
+    if part is None or whole is None:
+        return inconclusive("A density needs its numerator and denominator on record.", at=at[2:])
+    try:
+        low, high = _things(case, spec)
+        ground, seen, tolerance = _ground(case, spec)
+    except (CannotPlaceError, CannotLookError, LayerUnreadableError) as why:
+        return inconclusive(f"The density cannot be worked out again: {why}.", at=at)
+    if not low <= part <= high:
+        return failed("So many things are not there.", measured=part, expected=[low, high] if low != high else low, at=at[2:])
+    if ground <= 0:
+        return failed("The density is over no ground.", measured=whole, expected="> 0", unit="m2", at=at[2:])
+    if seen is not None and whole > seen * (1 + case.limits.seen_ground):
+        return failed("The density is over ground that holds no pixel to see: fill was counted.", measured=whole, expected=seen,
+                      unit="m2", at=at[2:])
+    if not any(case.is_same(g, whole, tolerance) for g in (ground, seen) if g is not None):
+        return failed("The density is over another area.", measured=whole, expected=ground if seen is None else seen, unit="m2",
+                      at=at[2:])
+    mine = part / whole / per
+    if not case.is_same(mine, case.value):
+        return failed("The density is not its things over its ground, in its unit.", measured=case.value, expected=mine,
+                      unit=unit, at=at[:2])
+    return passed("So many things on so much ground, worked out again.", measured=case.value, expected=mine, unit=unit, at=at)
+
+
+def _layer(case: Case, source: dict[str, Any]) -> LayerRef:
+    """The layer that a source names. CannotPlaceError where it is not at hand."""
+    asked = source.get("layer")
+    parent = next((p for p in case.parents if isinstance(asked, dict) and p.id == asked.get("observation")), None)
+    if parent is None or not isinstance(asked, dict):
+        raise CannotPlaceError("the source's observation is not at hand")
+    kinds = ("boxes", "polygons", "points") if source.get("mode") == "objects" else ("mask",)
+    label = str(asked.get("label") or "")
+    held = [r for r in parent.result.layers if r.kind in kinds and r.label != "candidates" and label in ("", r.label)]
+    named = [r for r in held if r.label.lower() == str(source.get("name")).lower()]
+    found = (named or held)[:1]
+    if not found:
+        raise CannotPlaceError("the source's layer is not at hand")
+    return found[0]
+
+
+def _scene(case: Case, ref: LayerRef) -> SceneInfo:
+    scene = case.scenes.get(ref.source_scene_id or "") or (next(iter(case.scenes.values())) if len(case.scenes) == 1 else None)
+    if scene is None:
+        raise CannotPlaceError("the scene of the things is not known")
+    return scene
+
+
+def _region_px(case: Case, grid: Grid) -> Any:
+    """The call's region in pixels of a grid; None without one."""
+    if not case.is_limited or case.region is None:
+        return None
+    geojson, crs = case.region
+    return outline_px(shape(geojson["geometry"] if geojson.get("type") == "Feature" else geojson), crs, grid)
+
+
+def _things(case: Case, spec: dict[str, Any]) -> tuple[int, int]:
+    """(least, most) things that are counted: two numbers where corners of a mask may join pieces or not."""
+    source = source_of(case, str(spec.get("subject") or "subject"))
+    relation, named = str(spec.get("relation") or ""), str(spec.get("reference") or "")
+    if relation and not (relation == "inside" and named and spec.get("denominator") == "reference"):
+        raise CannotPlaceError(f"things that stand in the relation {relation} over other ground are not followed")
+    if relation:
+        one, other = on_plane(place(case, source), place(case, source_of(case, named)))
+        outline = shapely.union_all(np.array(other, dtype=object))
+        shapely.prepare(outline)
+        n = int(shapely.intersects(outline, shapely.centroid(np.array(one, dtype=object))).sum()) if one else 0
+        # a middle on the outline itself may fall either way
+        room = 1 if source.get("mode") != "extent" else 0
+        return max(0, n - room), n + room
+    if source.get("mode") == "extent":
+        placed = place(case, source)
+        if case.is_limited:
+            if case.region is None or case.region[1] != "EPSG:4326":
+                raise CannotPlaceError("a region that is not followed here")
+            placed = inside_of(placed, case.region[0])
+        return len(placed.shapes), len(placed.shapes)
+    ref = _layer(case, source)
+    if ref.kind == "mask":
+        if ref.grid is None or not case.is_small(ref):
+            raise CannotPlaceError("the mask is too large to be counted again")
+        mask, valid = case.mask(ref)
+        keep: NDArray[np.bool_] = np.asarray(mask & valid)
+        region = _region_px(case, ref.grid)
+        if region is not None:
+            keep = np.asarray(keep & _inside(region, ref.grid.width, ref.grid.height, 1))
+        return pieces(keep, corners=True), pieces(keep, corners=False)
+    features = [shape(f["geometry"]) for f in case.features(ref)]
+    if ref.crs != "image" and case.is_limited:
+        raise CannotPlaceError("a region over things on the map is not followed here")
+    region = _region_px(case, ref.grid or _scene(case, ref).grid)
+    if region is not None:
+        shapely.prepare(region)
+        features = [g for g in features if region.contains(shapely.centroid(g))]
+    return len(features), len(features)
+
+
+def _inside(region: Any, width: int, height: int, step: int) -> NDArray[np.bool_]:
+    """(rows, columns): True where the centre of every ``step``-th pixel lies in an outline in pixels."""
+    xs, ys = np.meshgrid(np.arange(0, width, step) + 0.5, np.arange(0, height, step) + 0.5)
+    shapely.prepare(region)
+    return np.asarray(shapely.contains_xy(region, xs, ys), dtype=bool)
+
+
+def _ground(case: Case, spec: dict[str, Any]) -> tuple[float, float | None, float]:
+    """(m² of what is divided by, m² of it that could be seen, tolerance). Seen is None for what a reference outlines.
+    CannotPlaceError or CannotLookError where that cannot be told."""
+    named = str(spec.get("reference") or "")
+    if spec.get("denominator") == "reference":
+        given = source_of(case, named)
+        if given.get("mode") == "regions":
+            ref = _layer(case, given)
+            if ref.grid is None or not case.is_small(ref):
+                raise CannotPlaceError("the mask of the reference is too large to be measured again")
+            mask, valid = case.mask(ref)
+            return area_of_mask_m2(mask & valid, ref.grid, _gsd(case, given, ref)).area_m2, None, 4e-3
+        (flat,) = on_plane(place(case, given))
+        return float(shapely.area(np.array(flat, dtype=object)).sum()), None, 4e-3
+    source = source_of(case, str(spec.get("subject") or "subject"))
+    if source.get("mode") == "extent":
+        if not case.is_limited or case.region is None or case.region[1] == "image":
+            raise CannotPlaceError("things of a vector file have no ground of their own to divide by")
+        (flat,) = on_plane(placed_region(*case.region))
+        return float(shapely.area(np.array(flat, dtype=object)).sum()), None, 4e-3
+    ref = _layer(case, source)
+    if ref.kind == "mask" and ref.grid is not None and case.is_small(ref):
+        _, valid = case.mask(ref)
+        grid, step = ref.grid, 1
+    else:
+        grid = _scene(case, ref).grid
+        step = max(1, math.ceil(math.sqrt(grid.width * grid.height / _WHOLE_PX)))
+        reader = case.open(_scene(case, ref).scene_id)
+        shown = (len(range(0, grid.height, step)), len(range(0, grid.width, step)))
+        if reader is None:
+            raise CannotLookError("the source's pixels are not at hand, so what was seen of the ground is not known")
+        bands = [b.index for b in _scene(case, ref).bands]
+        seen_there = reader.read(bands, out_shape=None if step == 1 else shown, physical=False).valid
+        valid = np.asarray(seen_there.any(axis=0))
+    region = _region_px(case, grid)
+    asked = np.ones(valid.shape, dtype=bool) if region is None else _inside(region, grid.width, grid.height, step)
+    gsd = _gsd(case, source, ref)
+    coarse, pixel = grid, gsd
+    if step > 1:
+        across, down = grid.width / valid.shape[1], grid.height / valid.shape[0]
+        a, b, c, d, e, f = grid.transform
+        coarse = grid.model_copy(update={"transform": (a * across, b * down, c, d * across, e * down, f), "width": valid.shape[1],
+                                         "height": valid.shape[0]})
+        pixel = None if gsd is None else gsd * math.sqrt(across * down)
+    try:
+        ground = area_of_mask_m2(asked, coarse, pixel).area_m2
+        seen = area_of_mask_m2(asked & valid, coarse, pixel).area_m2
+    except ValueError as error:
+        raise CannotPlaceError(str(error)) from error
+    return ground, seen, 5e-3 if step == 1 else 2e-2
+
+
+def _gsd(case: Case, source: dict[str, Any], ref: LayerRef) -> float | None:
+    scene = case.scenes.get(ref.source_scene_id or "") or (next(iter(case.scenes.values())) if len(case.scenes) == 1 else None)
+    known = scene.effective_gsd_m if scene is not None else None
+    given = source.get("gsd_m")
+    return known if known is not None else float(given) if isinstance(given, (int, float)) else None
