@@ -27,7 +27,10 @@ from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, inp
 from apps.tools.execute.graph import effective_region
 from apps.tools.execute.indices import INDICES
 from apps.tools.execute.operators_products import grids_agree
+from apps.tools.execute.quality import quality_band
 from apps.tools.execute.types import Plane
+from apps.tools.perceive.clouds import clouds_of
+from apps.tools.perceive.looking import AMPLITUDE_NOTE
 from apps.tools.perceive.regions import WEAK_SEPARABILITY, edge_px
 from apps.tools.perceive.sampling import View, view_of
 from apps.tools.region import RegionMask
@@ -42,6 +45,9 @@ NOISE_FACTOR = 4.0
 SHIFT_LIMIT_PX = 1.0
 # A change model's own word, and the share of changed pixels between a picture and itself above which it is not believed.
 MODEL_THRESHOLD, MOST_SELF_CHANGE = 0.5, 0.001
+# What differences of pixels cannot tell.
+NOT_FOR = ("buildings: between two dates of sharp pictures light, shadow and viewing angle move more pixels than new houses do",
+           "what a change is: season and weather are change too")
 _REFERENCE = "Bruzzone and Fernandez Prieto 2000, IEEE TGRS 38; Otsu 1979"
 _COMMON = ("blue", "green", "red", "nir", "nir08", "swir1", "swir2", "gray", "pan", "vv", "vh", "hh", "hv", "rededge1",
            "rededge2", "rededge3", "ndvi", "evi", "index", "elevation", "lst")
@@ -67,6 +73,10 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     if region is not None:
         valid &= RegionMask.of(region, region_crs, view.grid, before.name).mask((0, 0, view.grid.width, view.grid.height))
+    asked_px = _asked_px(region, region_crs, view, before)
+    if any(s.dtype.startswith("complex") for s in (before, after)):
+        ctx.log("info", AMPLITUDE_NOTE)
+    masked_by = _without_clouds(ctx, before, after, view, valid)
     n_valid = int(valid.sum())
     if n_valid < 16:
         raise ModelError("Fewer than 16 pixels are valid in both images.", code="TOOL_FAILED", needs={"valid_px": True})
@@ -89,6 +99,9 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
     else:
         magnitude, figures = change_vector(view.data, other.data, valid)
         signed, how = None, "change_vector"
+    n_valid = int(valid.sum())
+    if not n_valid:
+        raise ModelError("The index is defined on no pixel of both images.", code="TOOL_FAILED", needs={"valid_px": True})
     threshold, chosen, separability, histogram = (_threshold(magnitude[valid], method, index) if changer is None else
                                                   _model_threshold(magnitude[valid], method))
     side = method.side if method is not None and index else "above"
@@ -122,13 +135,15 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
                               else f"{index} change", scene_id=before.scene_id))
     intermediate: dict[str, JsonValue] = {
         "mask_px": n_true, "candidates": n_before, "kept": n_true, "valid_px": n_valid, "polygons": len(sizes),
-        "pieces_before": n_pieces, "edge_px": edge_px(mask, valid), "numerator": n_true, "denominator": n_valid,
+        "n_region_px": asked_px, "pieces_before": n_pieces,
+        "edge_px": edge_px(mask, valid), "numerator": n_true, "denominator": n_valid,
         "share": n_true / n_valid, "histogram": histogram, "separability": separability, "step": view.step,
         "shift_px": [float(s) for s in shift] if shift is not None else None, "shift_length_px": shift_length,
         "shift_m": shift_on_ground_m(view.grid, shift) if shift is not None and view.grid.crs is not None else None,
         "edge_likeness": likeness, **figures}
-    doubts = [] if changer is None else _doubts(changer, before, view)
-    for line in doubts:
+    doubts = _doubts(changer, before, view) if changer is not None else _classical_doubts(
+        is_registered, separability if chosen != "given" and n_true else None)
+    for line in doubts if changer is not None else ():
         ctx.log("warning", line)
     mapping = {s.scene_id: {r: s.bands_with_role(r)[0].index for r in roles} for s in (before, after)}
     bands = [list(mapping[s.scene_id].values()) for s in (before, after)]
@@ -149,11 +164,57 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
                     "band_mapping": {k: {str(r): i for r, i in v.items()} for k, v in mapping.items()}},
             intermediate=intermediate,
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": is_registered is not False,
-                      "quality_mask": None,
-                      **({} if changer is None else {"experimental": changer.card.source == "added", "applicability": {
-                          "ok": not doubts, "problems": list(doubts)}, "not_for": list(changer.card.not_for)}),
-                      "is_registered": is_registered, "valid_share": n_valid / valid.size, "same_grid": laid == "same grid",
+                      "quality_mask": list(masked_by) or None,
+                      **({} if changer is None else {"experimental": changer.card.source == "added"}),
+                      "applicability": {"ok": not doubts, "problems": list(doubts)},
+                      "not_for": list(NOT_FOR if changer is None else changer.card.not_for),
+                      "is_registered": is_registered, "valid_share": n_valid / max(1, asked_px), "same_grid": laid == "same grid",
                       "dates": [s.acquired_at.isoformat() if s.acquired_at else None for s in (before, after)]}))
+
+
+def _asked_px(region: Any, region_crs: str, view: View, before: SceneInfo) -> int:
+    return RegionMask.of(region, region_crs, view.grid, before.name).n_px
+
+
+def _without_clouds(ctx: ToolContext, before: SceneInfo, after: SceneInfo, view: View, valid: NDArray[np.bool_]) -> list[str]:
+    """Takes out of ``valid`` what the quality band of either image flags as cloud or shadow: there the ground was not seen. What
+    was applied, one line an image; [] without quality bands."""
+    out = []
+    for s in (before, after):
+        if quality_band(s) is None:
+            continue
+        found, _ = clouds_of(ctx, s, ctx.reader(s.scene_id), "qa", RegionMask.of(None, "image", s.grid))
+        if found is None:
+            continue
+        hidden = np.any([*found.masks.values(), ~found.valid], axis=0)
+        if grids_agree(s.grid, before.grid):
+            rows, columns = (((np.arange(n) + 0.5) * of / n).astype(int)
+                             for n, of in zip(view.grid.shape, hidden.shape, strict=True))
+            there = hidden[rows][:, columns]
+        else:
+            h, w = hidden.shape
+            a, b, c, d, e, f = s.grid.transform
+            sx, sy = s.grid.width / w, s.grid.height / h
+            grid = Grid(crs=s.grid.crs, transform=(a * sx, b * sy, c, d * sx, e * sy, f), width=w, height=h)
+            share, inside = warped(View(hidden[None].astype(np.float64), np.ones(hidden.shape, bool), grid, 1.0), view.grid)
+            there = (share[0] > 0) & inside
+        n = int((valid & there).sum())
+        valid &= ~there
+        out.append(f"{', '.join(found.masks)} by the quality band of {s.name}")
+        ctx.log("info", f"{n} pixels under cloud or shadow of {s.name} were left out, by its quality band.")
+    return out
+
+
+def _classical_doubts(is_registered: bool | None, separability: float | None) -> list[str]:
+    """Why differences of pixels may be no change here."""
+    out = []
+    if is_registered is False:
+        out.append(f"the images lie more than {SHIFT_LIMIT_PX:g} pixel apart")
+    elif is_registered is None:
+        out.append("whether the images lie on each other could not be told")
+    if separability is not None and separability < WEAK_SEPARABILITY:
+        out.append(f"the differences hardly part into changed and unchanged (separability {separability:.2f})")
+    return out
 
 
 def _roles(before: SceneInfo, after: SceneInfo, index: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import PerceiveArguments, ToolCancelledError, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
+from apps.tools.perceive.looking import AMPLITUDE_NOTE, look_over, real, refuse_unseen
 from apps.tools.perceive.modes import only_scene
 from apps.tools.region import RegionMask
 
@@ -30,6 +31,12 @@ TILE_PX, OVERLAP_PX = 1280, 160
 # Lines below this score are told as candidates, not as text.
 LEAST_SCORE = 0.6
 MAX_PX = 100_000_000
+# Letters lower than this many pixels cannot be read; a picture of fewer rows or columns holds none.
+LEAST_LETTER_PX = 8.0
+# What the weights that come with RapidOCR were made for.
+SCRIPTS = ("Chinese", "Latin letters without accents", "digits")
+NOT_FOR = (f"letters lower than {LEAST_LETTER_PX:.0f} pixels", "handwriting and other scripts than Latin and Chinese")
+_NO_PICTURE = ("class", "mask", "qa", "alpha")
 
 
 @lru_cache(maxsize=1)
@@ -47,7 +54,8 @@ def _engine() -> tuple[Any, tuple[tuple[str, str], ...]]:
 
 
 def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutcome:
-    """Lines of text in reading order. An image without text is a finding: ``ok`` and an empty text."""
+    """Lines of text in reading order. An image without text is a finding: ``ok`` and an empty text. ToolAbstainedError where no
+    pixel is valid, too few for a letter, or the bands are no picture."""
     scene = ctx.scene(only_scene(arguments))
     if scene.grid.width * scene.grid.height > MAX_PX:
         raise ModelError(f"{scene.name} is larger than {MAX_PX / 1e6:.0f} million pixels; give a part of it.", code="TOO_LARGE")
@@ -56,6 +64,14 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     bands = _bands(scene)
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     inside = RegionMask.of(region, region_crs, scene.grid, scene.name)
+    seen = look_over(reader, bands, inside, ctx.is_cancelled)
+    refuse_unseen(seen, scene, "text", least_px=LEAST_LETTER_PX, longest_px=LEAST_LETTER_PX, needs_contrast=False)
+    if scene.dtype.startswith("complex"):
+        ctx.log("info", AMPLITUDE_NOTE)
+    if seen.is_constant:
+        ctx.log("warning", "All valid pixels have the same value: there is no text because there is nothing at all.")
+    if seen.share < 1 - 1e-9:
+        ctx.log("info", f"{seen.valid_px} of {seen.asked_px} pixels are valid; text on the others was not read.")
     span = _span(reader, bands, scene)
     tiles = [w for w in _tiles(scene) if inside.touches(w)]
     lines: list[tuple[str, float, NDArray[np.float64]]] = []
@@ -69,11 +85,24 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
             lines.append((str(text), float(score), np.asarray(box, dtype=np.float64) + at))
         ctx.progress(number, len(tiles), "Reading text")
     n_found = len(lines)
+    filters: list[JsonValue] = []
+
+    def after(name: str, before: int, now: int) -> None:
+        filters.append({"name": name, "before": before, "after": now})
+
     lines = _without_doubles(lines)
+    after("doubles of tiles", n_found, len(lines))
+    n_once = len(lines)
     if inside.polygon is not None:
         lines = [x for x in lines if inside.polygon.contains(shapely.Point(*x[2].mean(axis=0)))]
+    after("inside the region", n_once, len(lines))
     kept = _reading_order([x for x in lines if x[1] >= LEAST_SCORE])
     weak = [x for x in lines if x[1] < LEAST_SCORE]
+    after("score of text", len(lines), len(kept))
+    low = [h for _, _, b in kept if (h := float(np.ptp(b[:, 1]))) < LEAST_LETTER_PX]
+    problems = [f"{len(low)} of {len(kept)} lines are lower than {LEAST_LETTER_PX:.0f} pixels"] if low else []
+    for line in problems:
+        ctx.log("warning", f"{line}: their letters may be misread.")
     layers = tuple(ctx.layers.put_features([_feature(x) for x in part], kind="polygons", crs="image", label=label,
                                            scene_id=scene.scene_id) for part, label in ((kept, "text"), (weak, "candidates")))
     items: list[dict[str, JsonValue]] = [
@@ -90,8 +119,11 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
             source={"weights": [{"name": n, "digest": d, "licence": "Apache-2.0"} for n, d in weights],
                     "thresholds": {"text": LEAST_SCORE}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m},
             intermediate={"scores": [round(s, 4) for _, s, _ in kept[:1000]], "polygons": len(kept), "candidates": n_found,
-                          "kept": len(kept), "after_doubles": len(lines), "tiles": len(tiles), "stretch": list(span)},
-            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "text_is": "data"}))
+                          "kept": len(kept), "after_doubles": n_once, "filters": filters, "tiles": len(tiles),
+                          "stretch": list(span), "valid_px": seen.valid_px, "n_region_px": seen.asked_px},
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "text_is": "data",
+                      "quality_mask": None, "valid_share": seen.share, "scripts": list(SCRIPTS), "not_for": list(NOT_FOR),
+                      "applicability": {"ok": not problems, "problems": list(problems)}}))
 
 
 def _versions() -> dict[str, str]:
@@ -105,15 +137,20 @@ def _bands(scene: SceneInfo) -> list[int]:
     if all(len(c) == 1 for c in colours):
         return [c[0].index for c in colours]
     single = [b.index for b in scene.bands if b.role in ("gray", "pan")]
-    return single[:1] or [1]
+    bright = single or [b.index for b in scene.bands if b.role not in _NO_PICTURE]
+    if not bright:
+        raise ToolAbstainedError(f"{scene.name} has no band of a picture ({', '.join(b.role for b in scene.bands)}); numbers of "
+                                 "classes and flags hold no text.", code="NEEDS_BANDS", needs={"roles": ["gray"]})
+    return bright[:1]
 
 
 def _span(reader: RasterReader, bands: list[int], scene: SceneInfo) -> tuple[float, float]:
     """The values that become black and white."""
     if scene.dtype == "uint8":
         return 0.0, 255.0
-    view = reader.read(bands, None, (min(512, scene.grid.height), min(512, scene.grid.width)))
-    values = np.asarray(view.data, dtype=np.float64)[view.valid]
+    view = reader.read(bands, None, (min(512, scene.grid.height), min(512, scene.grid.width)),
+                       physical=not scene.dtype.startswith("complex"))
+    values = np.asarray(real(view.data), dtype=np.float64)[view.valid]
     if not values.size:
         raise ModelError(f"No valid pixel of {scene.name} is left.", code="TOOL_FAILED", needs={"valid_px": True})
     low, high = np.percentile(values, [1, 99])
@@ -130,8 +167,8 @@ def _tiles(scene: SceneInfo) -> list[Window]:
 
 
 def _picture(reader: RasterReader, bands: list[int], window: Window, span: tuple[float, float]) -> NDArray[np.uint8]:
-    read = reader.read(bands, window, physical=span != (0.0, 255.0))
-    scaled = (np.asarray(read.data, dtype=np.float64) - span[0]) / (span[1] - span[0]) * 255
+    read = reader.read(bands, window, physical=span != (0.0, 255.0) and not reader.info.dtype.startswith("complex"))
+    scaled = (np.asarray(real(read.data), dtype=np.float64) - span[0]) / (span[1] - span[0]) * 255
     image = np.where(read.valid, np.clip(scaled, 0, 255), 0).astype(np.uint8)
     if len(bands) == 1:
         image = np.repeat(image, 3, axis=0)

@@ -70,6 +70,13 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
     method = arguments.landmarks_method or LandmarksMethod()
     asked = [_typed(given, name) for given, name in zip(arguments.landmarks, "AB", strict=True)]
     first, second = (_place(ctx, scene, one, asked) for one in asked)
+    seen = _seen(ctx, scene, first, second)
+    if not any(seen):
+        raise ToolAbstainedError(f"Neither {first.name} nor {second.name} lies on a valid pixel of {scene.name}: nothing can be "
+                                 "seen there.", code="TOOL_FAILED", needs={"valid_px": True})
+    for place, is_seen in zip((first, second), seen, strict=True):
+        if not is_seen:
+            ctx.log("warning", f"{place.name} lies on a pixel without data; what stands there cannot be seen.")
     px = math.dist(first.px, second.px)
     if px == 0:
         raise ModelError(f"{first.name} and {second.name} are one and the same place; mark two.", code="BAD_ARGUMENT")
@@ -115,8 +122,22 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
                           "landmarks_lonlat": [list(at) for at in lonlat] if lonlat else None, "distance_px": px,
                           "distance_m": metres, "azimuth_deg": azimuth, "azimuth_back_deg": back,
                           "uncertainty_m": off_m if metres is not None else None, "uncertainty_px": off_px,
-                          "numerator": value, "denominator": 1, "scores": None},
-            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True}))
+                          "numerator": value, "denominator": 1, "scores": None, "valid_px": sum(seen), "n_px": 2},
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": None,
+                      "valid_share": sum(seen) / 2, "applicability": {"ok": all(seen), "problems": [
+                          f"{p.name} lies on a pixel without data" for p, s in zip((first, second), seen, strict=True) if not s]},
+                      "not_for": ["heights and ways along the ground: the line is the shortest on the ellipsoid"]}))
+
+
+def _seen(ctx: ToolContext, scene: SceneInfo, *places: _Place) -> tuple[bool, ...]:
+    """Whether any band is valid on the pixel of each place."""
+    reader, grid = ctx.reader(scene.scene_id), scene.grid
+    bands = [b.index for b in scene.bands]
+    out = []
+    for place in places:
+        col, row = min(grid.width - 1, max(0, int(place.px[0]))), min(grid.height - 1, max(0, int(place.px[1])))
+        out.append(bool(reader.read(bands, (col, row, 1, 1), physical=False).valid.any()))
+    return tuple(out)
 
 
 def _typed(given: str | PlacedLandmark, name: str) -> PlacedLandmark:

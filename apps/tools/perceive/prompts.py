@@ -24,7 +24,10 @@ from apps.core.evidence.observation import Configuration, Evidence, Result
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import PerceiveArguments, RegionMethod, ToolContext, ToolOutcome, input_ref
+from apps.tools.execute.graph import effective_region
+from apps.tools.perceive.looking import AMPLITUDE_NOTE, real
 from apps.tools.perceive.regions import edge_px
+from apps.tools.region import RegionMask
 from apps.tools.zoo.prompters import load_prompter, prompt_models
 from apps.tools.zoo.registry import model_named
 from apps.tools.zoo.runtime import package_versions
@@ -44,6 +47,11 @@ REFINE_TILE_PX = 384
 REFINE_LIMIT_PX = 36_000_000
 SEED_WEIGHT = 0.5
 _ROLES = ("blue", "green", "red", "nir", "gray", "pan", "swir1")
+# Bands whose numbers are names, flags or a margin, not brightness.
+_NO_BRIGHTNESS = ("class", "mask", "qa", "alpha")
+# The walker needs so many rows and columns; a narrower picture is repeated beside itself, which changes nothing of its answer.
+LEAST_SIDE_PX = 4
+NOT_FOR = ("things without an edge of their own in brightness or colour",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +86,31 @@ class Prompts:
 
 def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: SceneInfo, target: str,
                     method: RegionMethod) -> ToolOutcome:
-    """The mask of what the prompts show. ModelError without a point or scribble inside or a box."""
+    """The mask of what the prompts show, inside the region where there is one. ModelError without a point or scribble inside or a
+    box, or with one beside the region; ToolAbstainedError where the pixels about it are all masked or all alike."""
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    asked = RegionMask.of(region, region_crs, scene.grid, scene.name)
     prompts = Prompts.of(method, scene)
     window = _window(scene, prompts.places)
     c0, r0, w, h = window
-    bands = _bands(scene)
-    read = ctx.reader(scene.scene_id).read(bands, window)
-    valid: NDArray[np.bool_] = np.asarray(read.valid.all(axis=0))
+    bands = _bands(ctx, scene)
+    in_region = asked.mask(window)
+    for x, y in (*prompts.inside, *(p for s in prompts.lines_inside for p in s)):
+        if not in_region[min(h - 1, int(y) - r0), min(w - 1, int(x) - c0)]:
+            raise ModelError(f"The prompt ({x:g}, {y:g}) marks a place outside the region.", code="BAD_REGION")
+    data, valid = _planes(ctx.reader(scene.scene_id), bands, window)
+    valid &= in_region
     if not valid.any():
-        raise ModelError("No pixel about the prompts is valid.", code="TOOL_FAILED", needs={"valid_px": True})
-    image = np.stack([_scaled(np.asarray(p, dtype=np.float64), valid) for p in read.data], axis=-1)
+        raise ToolAbstainedError("No pixel about the prompts is valid.", code="TOOL_FAILED", needs={"valid_px": True})
+    if (data[:, valid] == data[:, valid][:, :1]).all():
+        raise ToolAbstainedError(f"All {int(valid.sum())} valid pixels about the prompts have the same value: there is no "
+                                 "edge to find.", code="TOOL_FAILED", needs={"contrast": True})
+    image = np.stack([_scaled(p, valid) for p in data], axis=-1)
     markers = marked(prompts, window, image, valid)
     source: dict[str, JsonValue] = {"thresholds": {target: 0.5}, "sensor": scene.sensor or None,
                                     "resolution_m": scene.effective_gsd_m}
     device, sure = "cpu", 0.0
+    told_of: dict[str, JsonValue] = {}
     if method.model:
         grown, told = _by_model(ctx.reader(scene.scene_id), scene, method.model, prompts, window, valid)
         device, sure = str(told.pop("device")), float(cast(float, told.pop("score")))
@@ -101,15 +120,20 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
     else:
         if not (markers == 1).any() or not (markers == 2).any():
             raise ModelError("The prompts leave nothing to decide: one side has no valid pixel.", code="BAD_ARGUMENT")
+        if not (markers == 0).any():
+            raise ModelError(f"The prompts leave nothing to decide: they and the rim fill the {h} rows and {w} columns about "
+                             "them.", code="BAD_ARGUMENT")
         probability = walked(image, markers, lean=True)
         grown = (probability > 0.5) & valid
         labels, n = ndimage.label(grown)
         of_it = set(np.unique(labels[markers == 1]).tolist()) - {0}
         kept, grown = len(of_it), np.isin(labels, list(of_it))
-        sure = float(np.abs(probability[grown] - 0.5).mean() * 2) if grown.any() else 0.0
+        sure = min(1.0, float(np.abs(probability[grown] - 0.5).mean() * 2)) if grown.any() else 0.0
+        told_of = _histogram(probability[valid & np.isfinite(probability)])
         source["method"] = {"kind": "random_walker", "beta": BETA, "bands": [*bands], "reference": "Grady 2006, IEEE TPAMI 28"}
         fine = "prompt"
     mask, known = np.zeros(scene.grid.shape, dtype=bool), np.zeros(scene.grid.shape, dtype=bool)
+    grown &= valid
     mask[r0:r0 + h, c0:c0 + w], known[r0:r0 + h, c0:c0 + w] = grown, valid
     n_true = int(grown.sum())
     # where the window ends inside the picture, a mask that reaches its rim may go on
@@ -123,15 +147,19 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
         "mask_px": n_true, "candidates": n, "kept": kept, "polygons": kept, "valid_px": int(valid.sum()),
         "edge_px": edge_px(grown, valid), "window_px": list(window), "mean_sureness": sure, "n_inside": len(prompts.inside),
         "n_outside": len(prompts.outside), "box": list(method.box) if method.box else None,
-        "scribbles_inside": len(prompts.lines_inside), "scribbles_outside": len(prompts.lines_outside)}
+        "scribbles_inside": len(prompts.lines_inside), "scribbles_outside": len(prompts.lines_outside),
+        "n_region_px": int(in_region.sum()), **told_of}
+    passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None,
+                                    "region_crs": region_crs}
     return ToolOutcome(
         configuration=Configuration(coarse="regions", fine=f"regions/{target.strip().lower().replace('/', '-')}/{fine}"[:240]),
-        inputs=(input_ref(scene, bands),), arguments_passed=arguments.model_dump(mode="json"),
+        inputs=(input_ref(scene, bands),), arguments_passed=passed,
         result=Result(kind="layer", quantity=target[:120], layers=(layer,)),
         evidence=Evidence(
             source=source, intermediate=intermediate,
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": not touches, "quality_mask": None,
-                      "valid_share": float(valid.mean())}),
+                      "valid_share": float(valid.sum() / max(1, in_region.sum())), "not_for": list(NOT_FOR),
+                      "applicability": {"ok": True, "problems": []}}),
         device=device, packages=package_versions("torch", "ultralytics", "scikit-image", "numpy") if method.model else {})
 
 
@@ -199,9 +227,24 @@ def walked(image: NDArray[np.float64], markers: NDArray[np.int32], *, lean: bool
             mean, variance = sample.mean(axis=0), sample.var(axis=0) + 0.05**2
             gain -= sign * 0.5 * (((image - mean) ** 2 / variance).sum(axis=-1) + np.log(variance).sum())
         image = np.concatenate([image, (1 / (1 + np.exp(-np.clip(gain, -20, 20))))[..., None]], axis=-1)
+    if not (markers == 0).any():
+        return np.asarray(markers == 1, dtype=np.float64)
+    rows, columns = markers.shape
+    narrow = (0, max(0, LEAST_SIDE_PX - rows)), (0, max(0, LEAST_SIDE_PX - columns))
+    image, markers = np.pad(image, (*narrow, (0, 0)), mode="edge"), np.pad(markers, narrow, mode="edge")
     found = cast(NDArray[np.float64], cast(Any, random_walker)(
         image, markers, beta=BETA, mode="cg_j", tol=1e-4, prob_tol=0.05, channel_axis=-1, return_full_prob=True))
-    return np.asarray(found[0], dtype=np.float64)
+    return np.asarray(found[0], dtype=np.float64)[:rows, :columns]
+
+
+def _histogram(probability: NDArray[np.float64]) -> dict[str, JsonValue]:
+    """How sure the walker was of the window's valid pixels: counts of 20 classes of probability, and quantiles."""
+    if not probability.size:
+        return {}
+    counts, _ = np.histogram(probability.clip(0, 1), 20, (0, 1))
+    at = (0, .1, .25, .5, .75, .9, 1)
+    return {"histogram": {"counts": [int(c) for c in counts], "low": 0.0, "high": 1.0},
+            "score_quantiles": [round(float(v), 4) for v in np.quantile(probability.clip(0, 1), at)]}
 
 
 # --- models of the zoo ----------------------------------------------------------------------------------------------------
@@ -272,8 +315,13 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
         raise ModelError(f"{scene.name} is too large to refine a mask on: {REFINE_LIMIT_PX / 1e6:.0f} million pixels at most.",
                          code="TOO_LARGE")
     first, known = ctx.layers.read_mask(masks[0])
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    in_region = RegionMask.of(region, region_crs, scene.grid, scene.name).mask((0, 0, scene.grid.width, scene.grid.height))
+    known = known & in_region
     first = first & known
-    bands = _bands(scene)
+    if not known.any():
+        raise ToolAbstainedError("No pixel of the mask to refine is valid.", code="TOOL_FAILED", needs={"valid_px": True})
+    bands = _bands(ctx, scene)
     refined, decided, sure = refine(ctx, scene, first, known, method.band_px, bands)
     n_first, n_now = int(first.sum()), int(refined.sum())
     common = int((first & refined).sum())
@@ -283,7 +331,9 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
     pieces = int(ndimage.label(refined)[1])
     return ToolOutcome(
         configuration=Configuration(coarse="regions", fine=f"regions/{target.strip().lower().replace('/', '-')}/refine"[:240]),
-        inputs=(input_ref(scene, bands),), arguments_passed=arguments.model_dump(mode="json"),
+        inputs=(input_ref(scene, bands),),
+        arguments_passed={**arguments.model_dump(mode="json"), "region": dict(region) if region else None,
+                          "region_crs": region_crs},
         result=Result(kind="layer", quantity=target[:120], layers=(layer,)),
         evidence=Evidence(
             source={"method": {"kind": "random_walker", "beta": BETA, "bands": [*bands], "band_px": method.band_px,
@@ -294,9 +344,11 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
             intermediate={"mask_px": n_now, "candidates": n_first + n_now - common, "kept": n_now, "polygons": pieces,
                           "valid_px": int(known.sum()), "edge_px": edge_px(refined, known), "mask_px_before": n_first,
                           "added_px": n_now - common, "removed_px": n_first - common, "decided_px": decided,
-                          "iou_with_seed": common / max(1, n_first + n_now - common), "mean_sureness": sure},
+                          "iou_with_seed": common / max(1, n_first + n_now - common), "mean_sureness": min(1.0, sure),
+                          "n_region_px": int(in_region.sum())},
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": None,
-                      "valid_share": float(known.mean())}))
+                      "valid_share": float(known.sum() / max(1, in_region.sum())), "not_for": list(NOT_FOR),
+                      "applicability": {"ok": True, "problems": []}}))
 
 
 def refine(ctx: ToolContext, scene: SceneInfo, first: NDArray[np.bool_], known: NDArray[np.bool_], band_px: int,
@@ -322,13 +374,13 @@ def refine(ctx: ToolContext, scene: SceneInfo, first: NDArray[np.bool_], known: 
         r0, c0 = max(0, r - margin), max(0, c - margin)
         r1, c1 = min(height, r + REFINE_TILE_PX + margin), min(width, c + REFINE_TILE_PX + margin)
         here = np.s_[r0:r1, c0:c1]
-        read = reader.read(bands, (c0, r0, c1 - c0, r1 - r0))
-        valid = np.asarray(read.valid.all(axis=0)) & known[here]
+        data, valid = _planes(reader, bands, (c0, r0, c1 - c0, r1 - r0))
+        valid = valid & known[here]
         markers = np.where(inner[here], 1, np.where(outer[here], 2, 0)).astype(np.int32)
         markers[~valid] = -1
         if not (markers == 1).any() or not (markers == 2).any():
             continue
-        image = np.stack([_scaled(np.asarray(p, dtype=np.float64), valid) for p in read.data], axis=-1)
+        image = np.stack([_scaled(p, valid) for p in data], axis=-1)
         # the first mask counts too, the less the nearer to its edge
         signed = np.where(first[here], depth[here], -far[here]) / band_px
         probability = (1 - SEED_WEIGHT) * walked(image, markers, lean=True) + SEED_WEIGHT * (0.5 + 0.5 * np.clip(signed, -1, 1))
@@ -341,8 +393,26 @@ def refine(ctx: ToolContext, scene: SceneInfo, first: NDArray[np.bool_], known: 
     return out & known, decided, sureness / max(1, decided)
 
 
-def _bands(scene: SceneInfo) -> list[int]:
-    return [scene.bands_with_role(r)[0].index for r in _ROLES if len(scene.bands_with_role(r)) == 1][:4] or [1]
+def _bands(ctx: ToolContext, scene: SceneInfo) -> list[int]:
+    """Up to four bands of brightness. ToolAbstainedError NEEDS_BANDS where all bands are names, flags or margins."""
+    if scene.dtype.startswith("complex"):
+        ctx.log("info", AMPLITUDE_NOTE)
+    known = [scene.bands_with_role(r)[0].index for r in _ROLES if len(scene.bands_with_role(r)) == 1][:4]
+    if known:
+        return known
+    bright = [b.index for b in scene.bands if b.role not in _NO_BRIGHTNESS]
+    if not bright:
+        raise ToolAbstainedError(f"{scene.name} has no band of brightness ({', '.join(b.role for b in scene.bands)}); numbers of "
+                                 "classes and flags have no edges to follow.", code="NEEDS_BANDS", needs={"roles": ["gray"]})
+    ctx.log("info", f"Edges are looked for in band {bright[0]} ({scene.bands[bright[0] - 1].role}).")
+    return bright[:1]
+
+
+def _planes(reader: RasterReader, bands: Sequence[int], window: Window) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """float64 (bands, rows, columns), amplitude for complex samples, and where all bands are valid (rows, columns)."""
+    read = reader.read(bands, window, physical=not reader.info.dtype.startswith("complex"))
+    data = np.asarray(real(read.data), dtype=np.float64)
+    return data, np.asarray(read.valid.all(axis=0) & np.isfinite(data).all(axis=0))
 
 
 def _window(scene: SceneInfo, places: list[tuple[float, float]]) -> Window:

@@ -101,6 +101,8 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
                           "n_px": n_all, "flags": cast(JsonValue, flags), "scores": None, "clouds": told},
             validity={"layer_status": "complete", "class_complete": len(items) == len(scene.bands), "geometry_valid": True,
                       "quality_mask": [f"{n} by {clouds.method}" for n in clouds.masks] if clouds is not None else None,
+                      "applicability": {"ok": True, "problems": []},
+                      "not_for": ["what stands in the picture: these are figures of its samples"],
                       "valid_share": n_valid / max(1, n_all)}))
 
 

@@ -61,6 +61,15 @@ _ALIASES = {
     "crops": "vegetation", "lake": "water", "river": "water", "flood": "water", "sea": "water", "ice": "snow", "burned": "burnt",
     "burn scar": "burnt", "water body": "water", "waterbody": "water", "lakes": "water", "rivers": "water",
 }
+# What the index of a target takes for it.
+NOT_FOR: dict[str, tuple[str, ...]] = {
+    "water": ("shadows and dark roofs, which look like water", "turbid or overgrown water, which looks like land"),
+    "vegetation": ("dry or leafless plants", "kinds of plants"),
+    "built-up": ("bare soil, which looks like built-up land", "single buildings"),
+    "bare": ("bright roofs and dry fields, which look like bare soil",),
+    "snow": ("clouds of ice, and snow under trees",),
+    "burnt": ("water and dark soil, which look burnt; compare two dates",),
+}
 # What an index of the default can honestly part: forest is not all vegetation.
 _BROADER = {"forest", "trees", "crops", "lake", "river", "flood", "sea", "buildings", "ice", "lakes", "rivers"}
 
@@ -150,6 +159,8 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         raise ModelError(f"{scene.name} has {scene.grid.width * scene.grid.height / 1e6:.0f} million pixels; masks are kept up "
                          f"to {MASK_LIMIT_PX / 1e6:.0f} million. Cut the scene first.", code="TOO_LARGE")
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    # a wrong region is refused before any node is named
+    asked_px = RegionMask.of(region, region_crs, scene.grid, scene.name).n_px
     graph = ExecuteArguments(nodes=tuple(_nodes(scene, method)), output="mask", region=dict(region) if region else None,
                              region_crs=region_crs)
     program = check_graph(graph, ctx)
@@ -198,7 +209,7 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
     intermediate: dict[str, JsonValue] = {
         "mask_px": n_true, "candidates": n_before, "kept": n_true, "valid_px": n_valid, "polygons": len(sizes),
         "pieces_before": n_pieces_before, "largest_piece_px": int(sizes.max()) if len(sizes) else 0, "edge_px": edge,
-        "numerator": n_true, "denominator": n_valid, "share": n_true / n_valid,
+        "numerator": n_true, "denominator": n_valid, "share": n_true / n_valid, "n_region_px": asked_px,
         "n_source_masked": engine.figures["source"].n_source_masked, "n_undefined": engine.figures["source"].n_undefined,
         "n_out_of_range": engine.figures["source"].n_out_of_range}
     if is_index:
@@ -216,9 +227,17 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
                            f"(separability {part:.2f}; a single heap has 0.64).")
     if _known(target) and target.strip().lower() in _BROADER and method.kind == "index_threshold":
         ctx.log("warning", f"{method.index.upper()} finds {_known(target)} as a whole; it cannot tell {target} from other kinds.")
+    problems: list[str] = []
+    is_default = method.kind == "index_threshold" and method.threshold != "otsu"
+    units = {b.unit for b in scene.bands if b.index in {i for _, _, i in program.planned["source"].bands}}
+    is_calibrated = not units or "DN" not in units
+    if is_default and not is_calibrated:
+        ctx.log("warning", f"The bands of {scene.name} are uncalibrated numbers; the threshold {method.threshold:g} of "
+                           f"{method.index.upper()} comes from reflectance and may lie elsewhere here.")
     out_of_range = engine.figures["source"].n_out_of_range
     if out_of_range:
         ctx.log("warning", f"{out_of_range} values of {method.index or method.band} lie outside [{span.low:g}, {span.high:g}].")
+        problems.append(f"{out_of_range} values of {method.index or method.band} are impossible")
     if n_true == 0:
         ctx.log("info", f"No pixel is {target}: an empty finding, not a failure.")
 
@@ -244,7 +263,9 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
     validity: dict[str, JsonValue] = {
         "layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": None,
         "valid_share": n_valid / max(1, engine.figures["source"].n_region), "classes_asked": [target],
-        "class_exact": target.strip().lower() not in _BROADER}
+        "class_exact": target.strip().lower() not in _BROADER, "calibrated": is_calibrated,
+        "applicability": {"ok": not problems, "problems": list(problems)},
+        "not_for": list(NOT_FOR.get(_known(target) or "", ())) if method.kind == "index_threshold" else []}
     passed = arguments.model_dump(mode="json")
     passed |= {"regions_method": method.model_dump(mode="json"), "region": dict(region) if region else None,
                "region_crs": region_crs}
