@@ -429,7 +429,7 @@ class Look:
         middle, lines = grid.width / 2, np.arange(top, top + rows) + 0.5
         geod = geod_of(grid.crs)
 
-        def place(col: float, line: NDArray[np.float64]) -> tuple[Any, Any]:
+        def place(col: float, line: NDArray[Any]) -> tuple[Any, Any]:
             t = grid.transform
             return grid.lonlat(t[0] * col + t[2] + 0 * line, t[4] * line + t[5])
 

@@ -10,6 +10,7 @@ from apps.verification.checks import (
     plausibility,
     provenance,
     radiometry,
+    tables,
 )
 from apps.verification.checks.case import Case, Finding, LayerUnreadableError
 from apps.verification.checks.catalogue import CHECKS, Check, in_order, run_checks
@@ -35,4 +36,5 @@ __all__ = [
     "provenance",
     "radiometry",
     "run_checks",
+    "tables",
 ]

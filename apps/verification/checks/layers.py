@@ -65,7 +65,7 @@ def layers_of_nodes(case: Case) -> list[tuple[int, LayerRef, str]]:
     return [(k, r, n) for (k, r), n in zip(refs, wanted, strict=True)]
 
 
-def _pixels(case: Case, ref: LayerRef) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def pixels_of(case: Case, ref: LayerRef) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """(values, valid) of a layer, rows by columns; a mask's values are booleans. LayerUnreadableError."""
     if ref.kind == "mask":
         return case.mask(ref)
@@ -75,7 +75,7 @@ def _pixels(case: Case, ref: LayerRef) -> tuple[NDArray[Any], NDArray[np.bool_]]
 
 def _candidates(case: Case, ref: LayerRef) -> Iterator[NDArray[Any]]:
     """The layer's valid values, and those inside the region of the call where they are others. LayerUnreadableError."""
-    data, valid = _pixels(case, ref)
+    data, valid = pixels_of(case, ref)
     yield case.valid_values(ref) if ref.kind != "mask" else data[valid]
     assert ref.grid is not None
     if case.region is None or data.size > case.limits.dense_look_px:
@@ -143,7 +143,8 @@ def _unlike(case: Case, ref: LayerRef, entry: dict[str, Any]) -> Difference | tu
         if not wrong:
             return ()
         # of two readings the one that comes nearer is told
-        found = wrong if found is None or found[0] == "number of valid pixels" else found
+        if not found or found[0] == "number of valid pixels":
+            found = wrong
     return found
 
 
@@ -272,7 +273,7 @@ def _compared(case: Case, ref: LayerRef, name: str) -> tuple[int, int, int, int]
     assert grid is not None
     if not same_grid(grid, scene.grid):
         raise CannotLookError("the layer is on another grid")
-    data, valid = _pixels(case, ref)
+    data, valid = pixels_of(case, ref)
     wrong = both = unlike = looked = 0
     for window in _windows(case, ref, name):
         plane: Plane = look.node(name, window)

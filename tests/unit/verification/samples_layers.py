@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
-from tests.unit.verification.samples import Sample
-from tests.unit.verification.samples_new import burnt
+from tests.unit.verification.samples import NDVI, S, Sample, ask, graph
+from tests.unit.verification.samples_new import annotated, burnt, landsat, months
 
 Make = Callable[[], Sample]
 
@@ -50,7 +52,84 @@ def aside(data: NDArray[Any]) -> NDArray[Any]:
     return np.roll(data, 7, axis=1)
 
 
+Nodes = list[tuple[str, str, tuple[str, ...], dict[str, Any]]]
+TWO: Nodes = [
+    S,
+    ("s2", "asset.scene", (), {"scene": "t"}),
+    ("a", "raster.product.index", ("s1",), {"index": "ndvi"}),
+    ("b", "raster.product.index", ("s2",), {"index": "ndvi"}),
+]
+
+
+def pair(text: str, *nodes: tuple[str, str, tuple[str, ...], dict[str, Any]]) -> Sample:
+    """A question over a July and a November of Landsat 7."""
+    return ask(Bench(landsat(), landsat("2002-11-25", "t")), text, "number", "execute", graph(*TWO, *nodes))
+
+
+def over_landsat(text: str, *nodes: tuple[str, str, tuple[str, ...], dict[str, Any]]) -> Sample:
+    return ask(Bench(landsat()), text, "number", "execute", graph(S, NDVI, *nodes))
+
+
+@lru_cache
+def transitions() -> Sample:
+    breaks = {"breaks": [0.0, 0.2, 0.4]}
+    return pair(
+        "Which classes of NDVI became which?",
+        ("c", "raster.product.classify", ("a",), breaks),
+        ("d", "raster.product.classify", ("b",), breaks),
+        ("out", "raster.summarize.transitions", ("c", "d"), {}),
+    )
+
+
+@lru_cache
+def agreement() -> Sample:
+    return pair("How do the two NDVI agree?", ("out", "raster.summarize.agreement", ("a", "b"), {"measure": "slope"}))
+
+
+@lru_cache
+def histogram() -> Sample:
+    return over_landsat("Histogram of NDVI", ("out", "raster.summarize.histogram", ("i",), {"bins": 20}))
+
+
+@lru_cache
+def centroid() -> Sample:
+    return over_landsat(
+        "Where is the vegetation?",
+        ("m", "raster.product.threshold", ("i",), {"value": 0.4}),
+        ("out", "raster.summarize.centroid", ("m",), {}),
+    )
+
+
+def remembered() -> Sample:
+    return months("Autocorrelation of NDVI", "raster.summarize.series_analysis", analysis="autocorrelation")
+
+
+@lru_cache
+def solved() -> Sample:
+    return over_landsat(
+        "For which x is x squared the mean NDVI?",
+        ("v", "raster.summarize.statistic", ("i",), {"statistic": "mean"}),
+        ("out", "value.solve", ("v",), {"equation": "x ^ 2 = v", "unknown": "x", "between": [0, 1]}),
+    )
+
+
+def item_times(sample: Sample, k: int, name: str, factor: float) -> Sample:
+    """One figure of one item is so many times what it was."""
+    return sample.but({f"/result/items/{k}/{name}": factor * float(str(sample.observation.result.items[k][name]))})
+
+
+def value_times(sample: Sample, factor: float) -> Sample:
+    return sample.but({"/result/value": factor * float(str(sample.observation.result.value))})
+
+
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "consistency.layer_follows_from_source": (burnt, lambda: with_layer(burnt(), "classes", aside), "failed"),
     "consistency.layer_agrees_with_figures": (s.area, lambda: with_layer(s.area(), "mask", turned), "failed"),
+    "consistency.transitions_recount": (transitions, lambda: item_times(transitions(), 1, "share", 1.2), "failed"),
+    "consistency.agreement_recomputes": (agreement, lambda: value_times(agreement(), 0.9), "failed"),
+    "consistency.histogram_recounts": (histogram, lambda: item_times(histogram(), 9, "n", 2), "failed"),
+    "consistency.centroid_recomputes": (centroid, lambda: item_times(centroid(), 0, "longitude", 1.001), "failed"),
+    "consistency.analysis_recomputes": (remembered, lambda: value_times(remembered(), 1.1), "failed"),
+    "consistency.solutions_solve": (solved, lambda: item_times(solved(), 0, "solution", 1.05), "failed"),
+    "consistency.drawn_as_listed": (annotated, lambda: annotated().but({"/result/items/0/name": "lake"}), "failed"),
 }
