@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -73,6 +74,32 @@ def _crs(text: str, name: str) -> str:
     return f"EPSG:{code}" if code else str(crs.to_wkt())
 
 
+def _is_known(text: str) -> bool:
+    from pyproj import CRS
+    from pyproj.exceptions import CRSError
+
+    try:
+        CRS.from_user_input(text)
+    except CRSError:
+        return False
+    return True
+
+
+# How much of either end of a GeoJSON file is looked at for its crs member.
+_ENDS_BYTES = 65_536
+_CRS_MEMBER = re.compile(rb'"crs"\s*:\s*\{[^{}]*"properties"\s*:\s*\{[^{}]*?"name"\s*:\s*"([^"]{1,400})"')
+
+
+def _named_crs(path: Path) -> str:
+    """The name in a GeoJSON file's crs member, which stands before or after its features; '' where it has none."""
+    with path.open("rb") as file:
+        head = file.read(_ENDS_BYTES)
+        file.seek(max(0, path.stat().st_size - _ENDS_BYTES))
+        tail = file.read()
+    found = _CRS_MEMBER.search(head) or _CRS_MEMBER.search(tail)
+    return found[1].decode(errors="replace") if found else ""
+
+
 def _ogr(path: Path, job: dict[str, Any]) -> tuple[list[dict[str, Any]], str, str, str, list[str]]:
     import pyogrio
     import shapely
@@ -136,6 +163,17 @@ def _ogr(path: Path, job: dict[str, Any]) -> tuple[list[dict[str, Any]], str, st
         raise UserError(
             "UNREADABLE", f"“{name}” cannot be read.", f"It is no sound {job['kind']} file.", "Export it again."
         ) from error
+    named = _named_crs(path) if job["kind"] == "GeoJSON" else ""
+    if named and not _is_known(named):
+        # the driver takes such a file for degrees
+        if not job["crs"]:
+            raise UserError(
+                "NEEDS_CRS",
+                f"The CRS of “{name}” is not known.",
+                f"The file calls it “{named[:80]}”, which is no EPSG code and no WKT.",
+                "Say which one it is, like EPSG:32630.",
+            )
+        crs_text = None
     if crs_text:
         warnings = (
             [f"The file's own CRS is used, not {job['crs']}."]

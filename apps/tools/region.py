@@ -21,6 +21,7 @@ from shapely.geometry.base import BaseGeometry
 from apps.core.errors import ModelError
 from apps.core.geo.grid import Grid, transformer
 from apps.core.ports import Window
+from apps.tools.geojson import crs_of
 
 _EDGE_PARTS = 64
 # Relative error, with a margin, of a crossing of a row by an edge.
@@ -114,7 +115,7 @@ class RegionMask:
         """From GeoJSON; the whole grid for None."""
         if region is None:
             return cls(None, grid, name)
-        return cls(to_pixels(polygon_from_geojson(region), region_crs, grid), grid, name)
+        return cls(to_pixels(polygon_from_geojson(region), crs_of(region, region_crs), grid), grid, name)
 
     @cached_property
     def bounds_px(self) -> Window:

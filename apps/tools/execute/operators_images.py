@@ -52,7 +52,7 @@ from apps.tools.execute.types import (
     ZonesType,
     register,
 )
-from apps.tools.geojson import geometries_of
+from apps.tools.geojson import crs_of, geometries_of
 from apps.tools.region import RegionMask, to_pixels
 
 # A picture has at most this many pixels; a larger scene is drawn thinned, and the log and evidence say so.
@@ -206,7 +206,7 @@ def _annotated(ctx: ToolContext, call: Call, p: AnnotateParams, scene: SceneInfo
         found = []
         for mark in p.marks:
             (geometry,), _ = geometries_of(dict(mark.geometry))
-            found.append((to_pixels(geometry, mark.crs, scene.grid), mark.text))
+            found.append((to_pixels(geometry, crs_of(mark.geometry, mark.crs), scene.grid), mark.text))
         add("marks", found, "marks", "the call")
     if region.polygon is not None and not p.crop:
         add("region", [(region.polygon, "")], "region", "the question")

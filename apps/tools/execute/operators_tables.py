@@ -51,7 +51,7 @@ from apps.tools.execute.types import (
     ZonesType,
     register,
 )
-from apps.tools.geojson import geometries_of, vector_of
+from apps.tools.geojson import crs_of, geometries_of, on_the_globe, vector_of
 from apps.tools.region import RegionMask, to_pixels
 from apps.tools.units import AREA_M2, factor
 
@@ -85,6 +85,8 @@ def _plan_zones(call: Call) -> Planned:
         raise call.refuse("give zones as geojson or as a vector file, and not both.", code="BAD_REGION")
     if p.geojson is not None:
         shapes, properties = geometries_of(p.geojson)
+        crs = crs_of(p.geojson, p.crs)
+        on_the_globe(shapes, crs, "The zones")
     else:
         if call.layers is None:
             raise call.refuse("no vector file is at hand.", code="NOT_FOUND")
@@ -413,7 +415,7 @@ class PlaceSums:
 
     def __init__(self, weighted: bool):
         self.weighted = weighted
-        self.n = 0
+        self.n = self.n_valid = 0
         self._parts: list[tuple[float, float, float]] = []
         self._done = False
 
@@ -421,20 +423,21 @@ class PlaceSums:
         first, self._done = not self._done, True
         return first
 
-    def gather(self, sample: Sample) -> list[tuple[int, float, float, float]]:
+    def gather(self, sample: Sample) -> list[tuple[int, int, float, float, float]]:
         c, r, _, _ = sample.window
         out = []
         for at in cells(sample):
             data = sample.data[at]
             weight = np.where(sample.valid[at], data if self.weighted else data != 0, 0.0)
             cols, rows = np.arange(at[1].start, at[1].stop) + c + 0.5, np.arange(at[0].start, at[0].stop) + r + 0.5
-            out.append((int(np.count_nonzero(weight)), float(weight.sum()), float((weight.sum(axis=0) * cols).sum()),
+            out.append((int(np.count_nonzero(sample.valid[at])), int(np.count_nonzero(weight)), float(weight.sum()), float((weight.sum(axis=0) * cols).sum()),
                         float((weight.sum(axis=1) * rows).sum())))
         return out
 
-    def merge(self, part: list[tuple[int, float, float, float]]) -> None:
-        self.n += sum(p[0] for p in part)
-        self._parts += [p[1:] for p in part]
+    def merge(self, part: list[tuple[int, int, float, float, float]]) -> None:
+        self.n_valid += sum(p[0] for p in part)
+        self.n += sum(p[1] for p in part)
+        self._parts += [p[2:] for p in part]
 
     @property
     def centre(self) -> tuple[float, float]:
@@ -456,7 +459,7 @@ def _plan_centroid(call: Call) -> Planned:
         col, row = sums.centre
         evidence: dict[str, JsonValue] = {"centre_px": [col, row], "n_px": sums.n}
         if grid.crs is None:
-            return Value(None, sums.n, evidence, ({"column": col, "row": row},))
+            return Value(None, sums.n_valid, evidence, ({"column": col, "row": row},))
         t = transformer(grid.crs, "EPSG:4326")
         lon, lat = t.transform(*grid.xy(col, row))
         middle = t.transform(*grid.xy(grid.width / 2, grid.height / 2))
@@ -466,7 +469,7 @@ def _plan_centroid(call: Call) -> Planned:
         wind = _WINDS[round(bearing / 45) % 8] if metres > 0 else ""
         item: dict[str, JsonValue] = {"longitude": float(lon), "latitude": float(lat), "column": col, "row": row,
                                       "direction": wind, "distance_m": float(metres)}
-        return Value(wind, sums.n, evidence, (item,))
+        return Value(wind, sums.n_valid, evidence, (item,))
 
     return Planned(ValueType("value", "class", f"direction of {source.quantity}"[:100], "1", PhysicalRange(-180, 180)),
                    reduce=lambda: [((call.names[0],), PlaceSums(source.kind == "raster"))], finish=finish)

@@ -21,7 +21,7 @@ from apps.core.evidence.observation import InputRef, LayerRef, Observation
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolContext, input_ref
-from apps.tools.geojson import geometries_of, vector_of
+from apps.tools.geojson import crs_of, geometries_of, on_the_globe, vector_of
 from apps.tools.region import RegionMask, polygon_from_geojson, to_pixels
 
 # A GSD that a call names may differ from what the CRS implies by this share before it is told.
@@ -166,7 +166,8 @@ def _geometry(feature: Mapping[str, Any], name: str) -> BaseGeometry:
 def _keep_inside(out: Measured, region: Mapping[str, Any], region_crs: str) -> None:
     """Features whose centroid lies in the region."""
     assert out.features is not None
-    polygon = polygon_from_geojson(region)
+    polygon, region_crs = polygon_from_geojson(region), crs_of(region, region_crs)
+    on_the_globe([polygon], region_crs, "The region")
     if out.crs == "image":
         if out.grid is None:
             raise ModelError("The layer has no grid, so the region cannot be placed on it.", code="BAD_REGION")
@@ -185,7 +186,8 @@ def _keep_inside(out: Measured, region: Mapping[str, Any], region_crs: str) -> N
 def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, Any] | None, region_crs: str) -> Measured:
     if source.geometry is not None:
         found, properties = geometries_of(source.geometry)
-        crs = source.geometry_crs
+        crs = crs_of(source.geometry, source.geometry_crs)
+        on_the_globe(found, crs, f"The geometry of {source.name}")
         scene = next((s for s in ctx.question.scenes), None) if crs == "image" else None
         out = Measured(source, scene, scene.grid if scene else None, _gsd(ctx, source, scene) if scene else source.gsd_m,
                        features=found, properties=properties, crs=crs)

@@ -28,6 +28,7 @@ from apps.core.geo.grid import Grid, geod_of
 from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_length_m
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolCancelledError, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
+from apps.tools.geojson import crs_of, on_the_globe
 from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines
 from apps.tools.measure.each import Ways, table_of
 from apps.tools.measure.layers import Measured, Plane, corner_points, open_source, pieces, polygons_of_pieces
@@ -78,6 +79,9 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     unit = spec.unit or DEFAULT_UNIT[spec.metric]
     _check_unit(spec.metric, unit)
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    if region is not None:
+        region_crs = crs_of(region, region_crs)
+        on_the_globe([polygon_from_geojson(region)], region_crs, "The region")
     ctx.progress(0, 2, "Opening layers")
     opened = {s.name: open_source(ctx, s, arguments, region, region_crs) for s in arguments.sources}
     subject = _pick(opened, arguments.sources, spec.subject, "subject")
@@ -387,6 +391,13 @@ def _area(ctx: ToolContext, subject: Measured) -> Figure:
             "edge_px": n_inner, "outer_edge_px": n_outer,
             "pixel_area_m2": found.area_m2 / found.n_px if found.n_px else None,
             "interval_from": "the outline moved by half a pixel in and out"}, found.n_px, n_valid, found.n_px)
+    flat = [g.geom_type for g in subject.features or [] if g.area == 0]
+    if flat and len(flat) == len(subject.features or []):
+        raise ModelError(f"{subject.source.name} holds no polygon but {', '.join(sorted(set(flat)))}; lines and points have no "
+                         "area. Ask for their number or their length, or within which distance of them.", code="BAD_ARGUMENT")
+    if flat:
+        ctx.log("warning", f"{len(flat)} of {len(subject.features or [])} features of {subject.source.name} are lines or points, "
+                           "which have no area.")
     areas, evidence = feature_areas_m2(subject)
     union = _union_area(subject)
     total = float(sum(areas))

@@ -115,6 +115,25 @@ def test_degrees_and_metres_are_not_mixed_up(tmp_path: Path) -> None:
     assert code(told, crs="EPSG:99999") == "BAD_ARGUMENT"
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_crs_that_nobody_knows_is_not_taken_for_degrees(tmp_path: Path, is_last: bool) -> None:
+    def file(named: str, geometry: Any = SQUARE) -> Path:
+        member = {"crs": {"type": "name", "properties": {"name": named}}}
+        rest = {"features": [{"type": "Feature", "geometry": geometry, "properties": {"crs": "EPSG:999999"}}]}
+        target = tmp_path / "a.geojson"
+        target.write_text(json.dumps({"type": "FeatureCollection", **({**rest, **member} if is_last else {**member, **rest})}))
+        return target
+
+    with pytest.raises(UserError) as caught:
+        vector_read(file("urn:ogc:def:crs:EPSG::999999"), "a.geojson")
+    assert caught.value.code == "NEEDS_CRS" and "EPSG::999999" in caught.value.why
+    told = vector_read(file("urn:ogc:def:crs:EPSG::999999"), "a.geojson", crs="EPSG:4326")
+    assert (told.crs, told.crs_source) == ("EPSG:4326", "person")
+    assert vector_read(file("urn:ogc:def:crs:OGC:1.3:CRS84"), "a.geojson").crs == "EPSG:4326"
+    metres = {"type": "Polygon", "coordinates": [[list(p) for p in EPSG_25832]]}
+    assert vector_read(file("urn:ogc:def:crs:EPSG::25832", metres), "a.geojson").crs == "EPSG:25832"
+
+
 def test_west_beyond_east_is_cut_at_the_meridian(tmp_path: Path) -> None:
     fiji = {"type": "Polygon", "coordinates": [[[179, -18], [-179, -18], [-179, -16], [179, -16], [179, -18]]]}
     found = vector_read(geojson(tmp_path / "a.geojson", fiji), "a.geojson")
