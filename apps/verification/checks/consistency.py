@@ -1698,7 +1698,8 @@ def outline_px(polygon: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
 
 
 def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str) -> Estimate:
-    """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline."""
+    """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline and in the
+    region of the question."""
     grid = scene.grid
     left, top, right, bottom = outline.bounds
     x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
@@ -1711,6 +1712,9 @@ def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGe
     xs, ys = np.meshgrid(np.arange(0, window[2], step) + x0 + 0.5, np.arange(0, window[3], step) + y0 + 0.5)
     shapely.prepare(outline)
     seen = plane.valid & shapely.contains_xy(outline, xs, ys)
+    region = look.region(grid, window)
+    if region is not None:
+        seen &= region
     if statistic not in ("share", "area"):
         return estimate(plane.data[seen], statistic, step)
     share = estimate((plane.data[seen] > 0).astype(np.float64), "mean", step)
