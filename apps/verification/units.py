@@ -66,6 +66,10 @@ _UNITS: dict[str, tuple[str, float | None]] = {
     "W/m2/sr/um": ("radiance", 1.0),
     "radiance": ("radiance", 1.0),
     "g/m2": ("column", 1.0),
+    "g/cm2": ("column", 1e4),
+    "MW/km2": ("irradiance", 1.0),
+    "FNU": ("turbidity", 1.0),
+    "1/K": ("per_temperature", 1.0),
     "date": ("date", None),
     "s": ("time", 1.0),
     "h": ("time", 3600.0),
@@ -77,7 +81,7 @@ _UNITS: dict[str, tuple[str, float | None]] = {
     "1/km2": ("density", 1e-6),
     "1/ha": ("density", 1e-4),
 }
-_PER = ("/year", "/yr", "/a", "/month", "/day", " per year", " per month", " per day")
+_PER = ("/year", "/yr", "/a", "/month", "/day", "/date", " per year", " per month", " per day")
 
 
 def split_rate(unit: str) -> tuple[str, str]:
@@ -89,17 +93,26 @@ def split_rate(unit: str) -> tuple[str, str]:
 
 
 def dimension(unit: str) -> str | None:
-    """The dimension of a unit; ``rate:<dimension>`` for one over time; None for a unit that the table does not know."""
+    """The dimension of a unit; ``rate:<dimension>`` for one over time (or over the dates of a series), ``square:<dimension>`` for
+    the square of one that is no other unit (a variance); None for a unit that the table does not know."""
     base, per = split_rate(unit.strip())
     found = _UNITS.get(base)
-    if found is None:
+    if found is not None:
+        what = found[0]
+    elif base.endswith("2") and base[:-1] in _UNITS:
+        what = f"square:{_UNITS[base[:-1]][0]}"
+    else:
         return None
-    return f"rate:{found[0]}" if per else found[0]
+    return f"rate:{what}" if per else what
 
 
 def factor(unit: str) -> float | None:
     """SI factor of a unit; None where it has none (temperatures, dates) or is unknown."""
-    found = _UNITS.get(split_rate(unit.strip())[0])
+    base = split_rate(unit.strip())[0]
+    found = _UNITS.get(base)
+    if found is None and base.endswith("2") and base[:-1] in _UNITS:
+        root = _UNITS[base[:-1]][1]
+        return None if root is None else root**2
     return found[1] if found else None
 
 

@@ -459,14 +459,15 @@ def _plan_centroid(call: Call) -> Planned:
         col, row = sums.centre
         evidence: dict[str, JsonValue] = {"centre_px": [col, row], "n_px": sums.n}
         if grid.crs is None:
-            return Value(None, sums.n_valid, evidence, ({"column": col, "row": row},))
+            # a picture without CRS has no north: the place is told in its pixels
+            return Value(f"column {col:.1f}, row {row:.1f}", sums.n_valid, evidence, ({"column": col, "row": row},))
         t = transformer(grid.crs, "EPSG:4326")
         lon, lat = t.transform(*grid.xy(col, row))
         middle = t.transform(*grid.xy(grid.width / 2, grid.height / 2))
         bearing, _, metres = geod_of("EPSG:4326").inv(*middle, lon, lat)
         bearing = float(bearing) % 360
         evidence |= {"lonlat": [float(lon), float(lat)], "from_middle_m": float(metres), "bearing_degree": bearing}
-        wind = _WINDS[round(bearing / 45) % 8] if metres > 0 else ""
+        wind = _WINDS[round(bearing / 45) % 8] if metres > 0 else "in the middle"
         item: dict[str, JsonValue] = {"longitude": float(lon), "latitude": float(lat), "column": col, "row": row,
                                       "direction": wind, "distance_m": float(metres)}
         return Value(wind, sums.n_valid, evidence, (item,))

@@ -372,9 +372,9 @@ def valid_share(case: Case) -> tuple[str, float] | None:
 
 
 def reads_no_pixels(case: Case) -> bool:
-    """Whether the output is of the catalogue or of a scene's place, for which no pixel is read."""
+    """Whether the output is of the catalogue, a scene as such, its place, or outlines: no pixel is read for these."""
     node = case.nodes.get(case.output)
-    return node is not None and node["op"] in ("asset.catalog", "asset.bounds")
+    return node is not None and node["op"] in ("asset.catalog", "asset.bounds", "asset.scene", "vector.zones")
 
 
 @check(

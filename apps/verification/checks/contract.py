@@ -20,7 +20,7 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.formulas import INDICES
-from apps.verification.units import dimension
+from apps.verification.units import dimension, split_rate
 
 # result kind → dimensions that its unit may have; kinds that are not here may have any known unit
 KIND_DIMENSIONS: dict[str, frozenset[str]] = {
@@ -63,10 +63,14 @@ def evidence_present(case: Case) -> Finding:
 
 @check("unit_known", catches=("wrong unit",), reads=("/result/unit",))
 def unit_known(case: Case) -> Finding:
-    """The unit of a numeric result is in the table of units, so that it can be converted."""
+    """The unit of a numeric result is in the table of units, so that it can be converted, or is the source's own."""
     if case.kind not in NUMERIC_KINDS:
         return not_applicable("the result is no number")
     unit = case.observation.result.unit
+    base = split_rate(unit.strip())[0]
+    own = {b.unit for scene in case.used_scenes for b in scene.bands if b.unit}
+    if dimension(unit) is None and {base, base.removesuffix("2")} & own:
+        return passed("The unit is the one that the source's bands are in.", measured=unit, at=("/result/unit", "/inputs"))
     if dimension(unit) is None:
         return failed(
             f"{unit!r} is no unit that can be converted; give a unit of the protocol (1, %, m, m2, ha, km2, K, …).",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,19 @@ from apps.verification.units import dimension, to_si
 
 def quantity_of(case: Case) -> str:
     return case.observation.result.quantity.lower().strip()
+
+
+# Statistics that are a value of the quantity itself. A deviation, a width or a sum is none, a moment has another unit.
+_LEVELS = frozenset({"mean", "median", "min", "max"})
+
+
+def is_level(case: Case) -> bool:
+    """Whether a figure is a value that the quantity itself can have: of a series of one, of a single figure its statistic."""
+    node = case.nodes.get(case.output)
+    if node is not None and node["op"] == "raster.summarize.series_analysis":
+        return False
+    statistic = statistic_of(case)
+    return statistic in _LEVELS or statistic == "" or statistic.startswith("percentile")
 
 
 # operators that take the mean where nobody names a statistic
@@ -87,18 +101,29 @@ def index_in_range(case: Case) -> Finding:
         return not_applicable("no value")
     if case.observation.result.unit not in ("1", ""):
         return not_applicable("another unit")
-    worst = max(values, key=abs)
     bound = case.limits.index_bound
     statistic = statistic_of(case)
+    n_valid = case.evidence_number("intermediate", "valid_px")
+    if statistic == "sum" and n_valid and case.kind == "statistic":
+        # so many values within the bound
+        values = [v / n_valid for v in values]
+    elif statistic in ("range", "iqr"):
+        # between two values within the bound
+        values = [v / 2 for v in values]
+    elif statistic == "variance":
+        # of values in ± bound at most its square
+        values = [math.sqrt(abs(v)) for v in values]
+    elif statistic != "std" and not is_level(case):
+        return not_applicable("a statistic that is no value of the index")
+    worst = max(values, key=abs)
+    is_middle = statistic not in ("min", "max", "range", "variance", "sum")
     if abs(worst) > bound + 1e-6:
         return failed(
             f"{quantity.upper()} lies in ±{bound:g} for reflectances that are not negative; check scale, offset and fill.",
             measured=worst,
             expected=[-bound, bound],
             at=("/result/value",),
-            severity="warn"
-            if statistic in ("std", "sum") or (statistic in ("min", "max") and abs(worst) <= case.limits.index_extreme)
-            else None,
+            severity="warn" if statistic == "std" or (not is_middle and abs(worst) <= case.limits.index_extreme) else None,
         )
     return passed("The index lies in its range.", measured=worst, expected=[-bound, bound], at=("/result/value",))
 
@@ -155,7 +180,7 @@ def temperature_plausible(case: Case) -> Finding:
     """A temperature in its stated unit is one that the Earth's surface or clouds can have."""
     if case.value is None or dimension(case.observation.result.unit) != "temperature" or case.kind not in ("statistic", "series"):
         return not_applicable("no temperature")
-    if statistic_of(case) in ("std", "sum") or any(n["op"] == "raster.product.difference" for n in case.nodes.values()):
+    if not is_level(case) or any(n["op"] == "raster.product.difference" for n in case.nodes.values()):
         return not_applicable("no absolute temperature")
     kelvin = to_si(case.value, case.observation.result.unit)
     low, high = case.limits.kelvin_range
@@ -182,7 +207,7 @@ def reflectance_scaled(case: Case) -> Finding:
     if case.value is None or case.kind not in ("statistic", "series") or found not in ("reflectance", "decibel"):
         return not_applicable("neither reflectance nor decibels")
     low, high = case.limits.reflectance_range if found == "reflectance" else case.limits.decibel_range
-    if statistic_of(case) in ("sum", "std"):
+    if not is_level(case):
         return not_applicable("no level")
     if not low <= case.value <= high:
         return failed(

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from pyproj import Geod
+from scipy import stats
 
+from apps.core.geo.grid import Grid
 from apps.verification.checks import CHECKS, Limits, run_checks
+from tests.unit.tools import test_operator_matrix as matrix
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
 from tests.unit.verification import samples_densities as d
@@ -145,3 +148,123 @@ def test_the_density_of_a_file_stands_on_a_region_or_is_asked_back() -> None:
     assert (nowhere.status.needs["code"], nowhere.status.needs["abstained"]) == ("NEEDS_REGION", True)
     assert nowhere.result.value is None
     assert "which area" in nowhere.status.reason
+
+
+# --- operators, one by one ---------------------------------------------------------------------------------------------------
+def clear_dates(grid: Grid, names: set[str]) -> list[Any]:
+    """The matrix's scenes of these names, all of them when none is named, without a cloud; each a file of its own."""
+    out = []
+    for k, (info, planes) in enumerate(matrix.all_dates(grid=grid)):
+        planes[8] = np.where(planes[8] == 8.0, 64.0, planes[8])
+        if not names or info.scene_id in names:
+            out.append((info.model_copy(update={"artifact": f"sha256:{k:064d}"}), planes))
+    return out
+
+
+def needed(nodes: matrix.Nodes) -> matrix.Nodes:
+    """The nodes that the last one is made from, and itself."""
+    held, todo, seen = {n[0]: n for n in nodes}, [nodes[-1][0]], set()
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += list(held[name][2])
+    return [n for n in nodes if n[0] in seen]
+
+
+def run_over(nodes: matrix.Nodes, grid: Grid) -> Sample | None:
+    """The observation of an honest run; None where the operator refuses it with a reason."""
+    nodes = needed(nodes)
+    bench = Bench(*clear_dates(grid, {str(n[3]["scene"]) for n in nodes if n[1] == "asset.scene"}))
+    made = bench.execute(nodes, nodes[-1][0])
+    return Sample(made, bench, question=bench.question) if made.status.state == "ok" else None
+
+
+@pytest.mark.parametrize("place", ["UTM", "DEGREES", "TURNED", "PLAIN"])
+def test_no_operator_run_honestly_is_blocked(place: str) -> None:
+    """EVI is left out: the matrix's near infrared reaches a reflectance of 5, which no ground has."""
+    bad, n = {}, 0
+    for one in matrix.CASES:
+        _, nodes = one.values
+        if nodes[-1][3].get("index") == "evi":  # type: ignore[index]
+            continue
+        made = run_over(nodes, getattr(matrix, place))  # type: ignore[arg-type]
+        n += made is not None
+        if made is not None and (found := blamed(made)):
+            bad[one.id] = found
+    assert bad == {}
+    assert n > 60
+
+
+STATISTICS = ("mean", "median", "min", "max", "std", "percentile", "sum", "count", "range", "cv", "skewness", "kurtosis",
+              "variance", "iqr")  # fmt: skip
+
+
+@pytest.mark.parametrize("of", ["ndvi", "lst", "nir", "elevation"])
+def test_no_statistic_of_an_honest_run_is_blocked(of: str) -> None:
+    source = "i0" if of == "ndvi" else of
+    bands = [] if of == "ndvi" else [(of, "raster.product.band", ["a0"], {"role": of})]
+    bad = {}
+    for statistic in STATISTICS:
+        params = {"statistic": statistic} | ({"percentile": 90} if statistic == "percentile" else {})
+        made = run_over([*matrix.BASE, *bands, ("out", "raster.summarize.statistic", [source], params)], matrix.UTM)
+        assert made is not None, statistic
+        if found := blamed(made):
+            bad[statistic] = found, made.observation.result.value, made.observation.result.unit
+    assert bad == {}
+
+
+def ndvi_statistic(statistic: str) -> Sample:
+    made = run_over([*matrix.BASE, ("out", "raster.summarize.statistic", ["i0"], {"statistic": statistic})], matrix.UTM)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("statistic", ["mean", "min", "max", "sum", "range", "variance", "iqr"])
+def test_statistics_of_an_index_that_was_scaled_wrongly_are_blocked(statistic: str) -> None:
+    """Ten thousand times what it is, as where one band of two was scaled."""
+    made = ndvi_statistic(statistic)
+    value = float(str(made.observation.result.value))
+    assert CHECKS["radiometry.index_in_range"].look(made.case()).outcome == "passed"
+    assert "radiometry.index_in_range" in blamed(made.but({"/result/value": value * 1e4}))
+
+
+def test_units_that_no_source_and_no_table_has() -> None:
+    """Sen's slope over the dates of a series, the square of a variance, what a retrieval gives and what the file says are units;
+    a morgen is none."""
+    name = "contract.unit_known"
+    sen = run_over([*matrix.BASE, *matrix.out("raster.summarize.series_analysis", matrix.NDVIS, analysis="sen")], matrix.UTM)
+    assert sen is not None and sen.observation.result.unit == "1/date"
+    assert sen.observation.result.value == pytest.approx(
+        stats.theilslopes([float(str(i["value"])) for i in sen.observation.result.items])[0]
+    )
+    for unit in ("1/date", "K2", "DN2", "FNU", "1/K", "MW/km2", "g/cm2", "FNU/year"):
+        assert CHECKS[name].look(sen.but({"/result/unit": unit}).case()).outcome == "passed", unit
+    for unit in ("1/fortnight", "morgen", "furlong2", "", "mol/m2"):
+        assert CHECKS[name].look(sen.but({"/result/unit": unit}).case()).outcome == "failed", unit
+    # a file that says mol/m2 is taken at its word
+    assert sen.question is not None
+    scenes = tuple(
+        i.model_copy(update={"bands": tuple(b.model_copy(update={"unit": "mol/m2"}) for b in i.bands)})
+        for i in sen.question.scenes
+    )
+    own = sen.but({"/result/unit": "mol/m2/year"}, question=sen.question.model_copy(update={"scenes": scenes}))
+    assert CHECKS[name].look(own.case()).outcome == "passed"
+
+
+def test_a_centre_counts_the_pixels_that_it_could_see() -> None:
+    nodes = [*matrix.BASE, *matrix.MASKS, *matrix.out("raster.summarize.centroid", ["m0"])]
+    made = run_over(nodes, matrix.UTM)
+    assert made is not None
+    planes, hole = matrix.stored_of(0)
+    told = made.observation.evidence.intermediate
+    assert told["valid_px"] == (~hole).sum()
+    with np.errstate(invalid="ignore"):
+        ndvi = (planes[1] - planes[0]) / (planes[1] + planes[0])
+    rows, columns = np.nonzero((ndvi > 0.4) & ~hole)
+    assert made.observation.result.items[0]["column"] == pytest.approx(columns.mean() + 0.5)
+    assert made.observation.result.items[0]["row"] == pytest.approx(rows.mean() + 0.5)
+    assert "consistency.valid_count_recomputes" in blamed(made.but({"/evidence/intermediate/valid_px": matrix.H * matrix.W}))
+    plain = run_over(nodes, matrix.PLAIN)
+    assert plain is not None
+    assert plain.observation.result.value == f"column {columns.mean() + 0.5:.1f}, row {rows.mean() + 0.5:.1f}"
