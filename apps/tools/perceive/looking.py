@@ -61,14 +61,14 @@ class LookedAt:
     more than LONGEST_PIXEL times as long as wide.
     """
 
-    def __init__(self, inner: RasterReader):
+    def __init__(self, inner: RasterReader, *, is_resampling: bool = True):
         self.inner = inner
         scene = inner.info
         self.is_complex = scene.dtype.startswith("complex")
         grid, gsd = scene.grid, scene.effective_gsd_m
         sides = pixel_sides_m(grid)
         self.factor = (1.0, 1.0)
-        if sides is not None and max(sides) / min(sides) > 1 + SQUARE_SLACK:
+        if is_resampling and sides is not None and max(sides) / min(sides) > 1 + SQUARE_SLACK:
             if max(sides) / min(sides) > LONGEST_PIXEL:
                 raise ToolAbstainedError(
                     f"A pixel of {scene.name} is {max(sides) / min(sides):.1f} times as long as wide on the ground; shapes "
@@ -155,14 +155,18 @@ class LookedAt:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How much of what was asked could be seen: valid pixels, pixels asked, the rows and columns that hold valid ones, and
-    whether all valid pixels are alike in every band."""
+    """How much of what was asked could be seen: valid pixels, pixels asked, the rows and columns that hold valid ones, and how
+    many different values they have in a band, at most (counted up to 3)."""
 
     valid_px: int
     asked_px: int
     rows: int
     columns: int
-    is_constant: bool
+    n_values: int
+
+    @property
+    def is_constant(self) -> bool:
+        return self.n_values == 1
 
     @property
     def share(self) -> float:
@@ -174,7 +178,7 @@ def look_over(reader: RasterReader, bands: Sequence[int], region: RegionMask,
     """Counts the region's pixels that are valid in all ``bands``, each once. ModelError where the run is cancelled."""
     left, top, width, height = region.bounds_px
     rows, columns = np.zeros(height, dtype=bool), np.zeros(width, dtype=bool)
-    low, high = np.full(len(bands), np.inf), np.full(len(bands), -np.inf)
+    values: list[NDArray[np.float64]] = [np.empty(0)] * len(bands)
     n_valid = n_asked = 0
     for r in range(0, height, LOOK_PX):
         for c in range(0, width, LOOK_PX):
@@ -187,16 +191,23 @@ def look_over(reader: RasterReader, bands: Sequence[int], region: RegionMask,
             n_valid, n_asked = n_valid + int(valid.sum()), n_asked + int(inside.sum())
             rows[r:r + window[3]] |= valid.any(axis=1)
             columns[c:c + window[2]] |= valid.any(axis=0)
-            if valid.any():
-                values = np.asarray(real(part.data), dtype=np.float64)[:, valid]
-                low, high = np.minimum(low, values.min(axis=1)), np.maximum(high, values.max(axis=1))
-    return Seen(n_valid, n_asked, int(rows.sum()), int(columns.sum()), bool(n_valid and (low == high).all()))
+            if valid.any() and max(len(v) for v in values) < 3:
+                for k, plane in enumerate(real(part.data)):
+                    values[k] = _few(np.concatenate([values[k], np.asarray(plane, dtype=np.float64)[valid]]))
+    return Seen(n_valid, n_asked, int(rows.sum()), int(columns.sum()), max((len(v) for v in values), default=0))
+
+
+def _few(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Up to three different ones of the values."""
+    out = np.unique(np.array([values.min(), values.max()]))
+    others = values[(values != out[0]) & (values != out[-1])]
+    return np.concatenate([out, others[:1]]) if len(out) == 2 else out
 
 
 def refuse_unseen(seen: Seen, scene: SceneInfo, what: str, *, least_px: float = 1.0, longest_px: float = 1.0,
-                  needs_contrast: bool = True) -> None:
+                  needs_contrast: bool = True, needs_tones: bool = False) -> None:
     """ToolAbstainedError TOOL_FAILED where nothing could be seen: no valid pixel, fewer rows or columns of them than ``least_px``
-    (or both fewer than ``longest_px``), or, with ``needs_contrast``, all alike."""
+    (or both fewer than ``longest_px``), with ``needs_contrast`` all alike, with ``needs_tones`` of two values."""
     where = scene.name or "the scene"
     if not seen.valid_px:
         raise ToolAbstainedError(f"No valid pixel of {where} is left; from none nothing follows, not even that there is no "
@@ -209,3 +220,7 @@ def refuse_unseen(seen: Seen, scene: SceneInfo, what: str, *, least_px: float = 
     if needs_contrast and seen.is_constant:
         raise ToolAbstainedError(f"All {seen.valid_px} valid pixels of {where} have the same value: nothing stands out, so "
                                  f"nothing can be said of {what}.", code="TOOL_FAILED", needs={"contrast": True})
+    if needs_tones and seen.n_values < 3:
+        raise ToolAbstainedError(f"The valid pixels of {where} have {'two values' if seen.n_values == 2 else 'one value'} only, "
+                                 f"as a mask has: the model was made for pictures, so nothing can be said of {what}.",
+                                 code="TOOL_FAILED", needs={"picture": True})

@@ -168,7 +168,7 @@ def _refuse_unseen(ctx: ToolContext, seen: dict[tuple[int, ...], Seen], reader: 
     known = [size / gsd for size in sizes if size is not None and gsd is not None]
     longest = min(known) if len(known) == len(members) else LEAST_OBJECT_PX
     refuse_unseen(seen[bands], scene, " or ".join(m.target for m in members), least_px=LEAST_SEEN_PX,
-                  longest_px=max(LEAST_SEEN_PX, longest))
+                  longest_px=max(LEAST_SEEN_PX, longest), needs_tones=any(m.card is not None for m in members))
 
 
 def _on_scene(boxes: Boxes, reader: LookedAt, scene: SceneInfo) -> Boxes:

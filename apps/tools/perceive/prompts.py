@@ -101,7 +101,7 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
     data, valid = _planes(ctx.reader(scene.scene_id), bands, window)
     valid &= in_region
     if not valid.any():
-        raise ToolAbstainedError("No pixel about the prompts is valid.", code="TOOL_FAILED", needs={"valid_px": True})
+        raise ToolAbstainedError("No valid pixel is left about the prompts.", code="TOOL_FAILED", needs={"valid_px": True})
     if (data[:, valid] == data[:, valid][:, :1]).all():
         raise ToolAbstainedError(f"All {int(valid.sum())} valid pixels about the prompts have the same value: there is no "
                                  "edge to find.", code="TOOL_FAILED", needs={"contrast": True})

@@ -21,6 +21,7 @@ from apps.core.evidence.observation import Configuration, Evidence, Result
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
+from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, look_over, refuse_unseen
 from apps.tools.perceive.objects import Pixels, colour_bands
 from apps.tools.region import RegionMask
 from apps.tools.zoo.cards import ModelCard, normal
@@ -36,6 +37,8 @@ MOST_SMALL_WINDOWS = 784
 MOST_OUTSIDE = 0.1
 # A label wins only where it is this probable; below, the tool says which labels it wavers between.
 LEAST_PROBABILITY = 0.5
+# A strip of fewer rows or columns than this shows no place.
+LEAST_SIDE_PX = 16
 
 
 def choose_model(labels: Sequence[str], scene: SceneInfo, name: str = "auto") -> ModelCard:
@@ -104,7 +107,12 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     classifier = load_classifier(card, path)
     bands, grey = colour_bands(scene, card)
     region = RegionMask.of(args.region, args.region_crs, scene.grid, scene.name or "the scene")
-    source = Pixels(ctx.reader(scene.scene_id), bands, scene)
+    reader = LookedAt(ctx.reader(scene.scene_id), is_resampling=False)
+    seen = look_over(reader, bands, region, ctx.is_cancelled)
+    refuse_unseen(seen, scene, "a kind of place", least_px=LEAST_SIDE_PX, needs_contrast=False, needs_tones=True)
+    if reader.is_complex:
+        ctx.log("info", AMPLITUDE_NOTE)
+    source = Pixels(reader, bands, reader.info)
     problems = [*_misfits(card, scene, grey), *_show(source, card, scene)]
     images, windows, possible = _look(ctx, source, region, card, scene)
     if not images:
@@ -143,6 +151,7 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                           "candidates": len(ranked), "kept": 0 if reason else 1, "probability_of_others": round(view.rest, 4),
                           "top_of_the_model": [{"class": card.classes[k].name, "p": round(float(view.mean[k]), 4)}
                                                for k in top_k.tolist()],
+                          "valid_px": seen.valid_px, "n_region_px": seen.asked_px,
                           "windows": len(images), "windows_possible": possible, "windows_out_of_scope": n_outside,
                           "window_px": list(windows[0][2:]),
                           "window_m": None if gsd is None else round(gsd * windows[0][2], 1),
@@ -151,6 +160,7 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                           "seconds_per_window": round(looked / len(images), 5),
                           "elapsed_s": round(time.monotonic() - began, 3)},
             validity={"layer_status": "complete", "class_complete": not unknown, "geometry_valid": True,
+                      "valid_share": seen.share, "quality_mask": None,
                       "unknown_labels": list(unknown), "in_scope": view.in_scope, "gsd_known": gsd is not None,
                       "in_gsd_range": in_range, "sensor_suits": _suits_sensor(card, scene),
                       "applicability": {"ok": view.in_scope and not problems, "problems": [*problems, *(
