@@ -6,7 +6,7 @@ import re
 from datetime import date
 from typing import Any
 
-from apps.core.evidence.observation import REQUIRED_EVIDENCE
+from apps.core.evidence.observation import REQUIRED_EVIDENCE, LayerRef
 from apps.verification import words
 from apps.verification.checks.case import (
     NUMERIC_KINDS,
@@ -149,9 +149,13 @@ def value_fits_kind(case: Case) -> Finding:
         return passed("The value is a day.", measured=value, at=at)
     if kind in ("class", "text"):
         if kind == "text" and value == "" and case.arguments.get("mode") == "document":
-            kept = case.evidence_number("intermediate", "kept")
-            if kept == 0 and not case.observation.result.items:
+            kept, seen = (case.evidence_number("intermediate", key) for key in ("kept", "valid_px"))
+            if seen == 0:
+                return failed("No pixel was seen, so nothing can be said of a text.", measured=0, expected="> 0", unit="px",
+                              at=("/evidence/intermediate/valid_px",))
+            if kept == 0 and not case.observation.result.items and not any(r.n for r in _texts(case)):
                 return passed("No line of text was found, and the evidence has none.", measured=0, at=at)
+            return failed("The text is empty, yet lines were found.", measured=value, expected=kept, at=at)
         ok = isinstance(value, str) and bool(value.strip())
         return (
             passed("There is a text.", at=at)
@@ -178,6 +182,10 @@ def value_fits_kind(case: Case) -> Finding:
             else failed("A layer was promised but none is there.", measured=0, expected="≥ 1", at=("/result/layers",))
         )
     return not_applicable()
+
+
+def _texts(case: Case) -> list[LayerRef]:
+    return [r for r in case.observation.result.layers if r.label != "candidates"]
 
 
 PROMISED: dict[str, frozenset[str]] = {

@@ -158,7 +158,7 @@ def sizes_of_one_kind(case: Case) -> Finding:
 
 @check("no_change_between_equals", catches=("swapped before and after", "one date for many"), reads=("/inputs", "/result/value"))
 def no_change_between_equals(case: Case) -> Finding:
-    """Two dates that are the same file show no change, and a change is not computed between a scene and itself."""
+    """Where all that is asked about is one file, no change is shown; else a scene is not compared with itself."""
     pairs = [n for n in case.nodes.values() if n["op"] == "raster.product.difference" and len(n["inputs"]) == 2]
     digests = []
     for node in pairs:
@@ -179,13 +179,34 @@ def no_change_between_equals(case: Case) -> Finding:
     if not digests:
         return not_applicable("no comparison of dates")
     if any(a == b and a for a, b in digests):
+        asked = {s.artifact for s in case.question.scenes} if case.question is not None else set()
+        if len(asked) == 1 and not _shows_change(case):
+            at = ("/inputs", "/result")
+            return passed("Before and after are one file, and no change is shown.", measured=0, expected=0, at=at)
         return failed(
             "Before and after are the same image; a change between them means nothing.",
             measured="the same image twice",
-            expected="two dates",
+            expected="no change" if len(asked) == 1 else "two dates",
             at=("/inputs", "/arguments"),
         )
     return passed("Before and after are two images.", at=("/inputs",))
+
+
+def _shows_change(case: Case) -> bool:
+    """Whether value, record or layers of a comparison are anything but zero, or cannot be read."""
+    told = case.evidence_number("intermediate", "mask_px")
+    if (case.value is not None and abs(case.value) > 1e-9) or (told is not None and told > 0):
+        return True
+    try:
+        for ref in case.observation.result.layers:
+            if ref.kind == "mask":
+                if any((mask & valid).any() for _, mask, valid in case.mask_strips(ref)):
+                    return True
+            elif ref.kind == "raster" and (not case.is_small(ref) or (np.abs(case.valid_values(ref)) > 1e-9).any()):
+                return True
+    except LayerUnreadableError:
+        return True
+    return False
 
 
 @check(

@@ -268,3 +268,77 @@ def test_a_centre_counts_the_pixels_that_it_could_see() -> None:
     plain = run_over(nodes, matrix.PLAIN)
     assert plain is not None
     assert plain.observation.result.value == f"column {columns.mean() + 0.5:.1f}, row {rows.mean() + 0.5:.1f}"
+
+
+# --- nothing changed, nothing written ----------------------------------------------------------------------------------------
+def compared(*days: int) -> Sample:
+    """perceive change of these dates of the matrix; a day that stands twice is one file under two names."""
+    scenes = []
+    for name, day in zip(("before", "after"), days, strict=True):
+        info, planes = clear_dates(matrix.UTM, {f"s{day}"})[0]
+        scenes.append((info.model_copy(update={"scene_id": name}), planes))
+    call = {"image_paths": ["before", "after"], "objective": "change", "mode": "change"}
+    return s.ask(Bench(*scenes), "What has changed?", "layer", "perceive", call)
+
+
+def difference(*days: int) -> Sample:
+    info = [clear_dates(matrix.UTM, {f"s{day}"})[0] for day in days]
+    scenes = [(i.model_copy(update={"scene_id": n}), p) for n, (i, p) in zip(("a", "b"), info, strict=True)]
+    nodes = [
+        *((f"s{n}", "asset.scene", (), {"scene": n}) for n in "ab"),
+        *((f"i{n}", "raster.product.index", [f"s{n}"], {"index": "ndvi"}) for n in "ab"),
+        ("d", "raster.product.difference", ["ia", "ib"], {}),
+        ("v", "raster.summarize.statistic", ["d"], {"statistic": "mean"}),
+    ]
+    bench = Bench(*scenes)
+    return Sample(bench.execute(nodes, "v"), bench, question=bench.question)
+
+
+def test_one_image_twice_shows_no_change() -> None:
+    name = "plausibility.no_change_between_equals"
+    same = compared(0, 0)
+    mask, _ = same.bench.layers.read_mask(same.observation.result.layers[0])
+    assert not mask.any()
+    assert blamed(same) == []
+    assert CHECKS[name].look(same.case()).outcome == "passed"
+    assert difference(0, 0).observation.result.value == 0
+    assert blamed(difference(0, 0)) == []
+    # a change that is told of one and the same image
+    ref = same.observation.result.layers[0]
+    assert ref.grid is not None
+    square = np.zeros_like(mask)
+    square[5:15, 5:15] = True
+    drawn = same.bench.layers.put_mask(square, np.ones_like(mask), ref.grid, label="change", scene_id="before")
+    assert name in blamed(same.but({"/result/layers/0": drawn.model_dump(mode="json"), "/evidence/intermediate/mask_px": 100}))
+    assert name in blamed(same.but({"/evidence/intermediate/mask_px": 100}))
+    assert name in blamed(difference(0, 0).but({"/result/value": 0.05}))
+
+
+def test_one_date_for_two_is_no_right_zero() -> None:
+    """Two dates are asked about and the call compares the first with itself: its zero is not the question's."""
+    asked = difference(0, 1)
+    assert blamed(asked) == []
+    made = difference(0, 0)
+    assert asked.question is not None
+    scenes = (*made.bench.question.scenes, asked.question.scenes[1].model_copy(update={"scene_id": "c"}))
+    both = made.but(question=asked.question.model_copy(update={"scenes": scenes}))
+    assert "plausibility.no_change_between_equals" in blamed(both)
+
+
+def test_no_text_is_a_finding_where_something_was_seen() -> None:
+    pytest.importorskip("rapidocr", reason="rapidocr is not installed (./rsure setup --ml)")
+    call = {"image_paths": ["s"], "objective": "what is written", "mode": "document"}
+    made = s.ask(s.photo(), "What is written here?", "text", "perceive", call)
+    assert made.observation.result.value == ""
+    assert blamed(made) == []
+    name = "contract.value_fits_kind"
+    for wrong, value in (("valid_px", 0), ("kept", 2), ("kept", ...)):
+        found = CHECKS[name].look(made.but({f"/evidence/intermediate/{wrong}": value}).case())
+        assert found.outcome == "failed", wrong
+        assert "call the tool again" not in found.message
+    # a picture of fill alone is not looked at
+    info, stored = s.cut(s.CROWNS, s.RGB)
+    info = info.model_copy(update={"bands": tuple(b.model_copy(update={"nodata": 0.0}) for b in info.bands)})
+    unseen = Bench((info, np.zeros_like(stored))).call("perceive", call)
+    assert unseen.status.state == "failed" and unseen.result.value is None, unseen.status
+    assert "valid" in unseen.status.reason or "seen" in unseen.status.reason
