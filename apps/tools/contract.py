@@ -170,6 +170,9 @@ class MeasureSpec(Frozen):
         default="", description="subject: all of the subject, before a relation chose among it")
     comparison: Comparison | None = Field(default=None, description="for boolean: count or area compared with a number")
     of: Literal["count", "area", "length"] = "count"
+    length_of: Literal["", "outline", "extent"] = Field(
+        default="", description="for the length of polygons: their outline (perimeter), or the long side of the smallest "
+                                "rectangle about each")
     unit: str = Field(default="", description="output unit; '' the metric's own (1, m2, m)")
 
 

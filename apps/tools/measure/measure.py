@@ -26,7 +26,15 @@ from apps.core.errors import ModelError, ToolAbstainedError
 from apps.core.evidence.observation import Configuration, Evidence, InputRef, Result
 from apps.core.geo.grid import Grid, geod_of
 from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_length_m
-from apps.tools.contract import MeasureArguments, MeasureSource, ToolCancelledError, ToolContext, ToolOutcome, input_ref
+from apps.tools.contract import (
+    MeasureArguments,
+    MeasureSource,
+    MeasureSpec,
+    ToolCancelledError,
+    ToolContext,
+    ToolOutcome,
+    input_ref,
+)
 from apps.tools.execute.graph import effective_region
 from apps.tools.geojson import crs_of, on_the_globe
 from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines
@@ -102,6 +110,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
         raise ModelError("To cut at what? Name a reference layer.", code="BAD_ARGUMENT", needs={"reference": True})
     if spec.relation in ("within", "beyond") and spec.distance_m is None:
         raise ModelError(f"The relation {spec.relation} needs distance_m.", code="BAD_ARGUMENT", needs={"distance_m": True})
+    _says_which_length(spec, subject)
     if spec.each:
         return _table(ctx, arguments, opened, subject, reference, unit, region, region_crs)
     if spec.pick:
@@ -111,6 +120,9 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
         if reference is None:
             raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
         notes |= _apply_relation(subject, [reference, *others], arguments)
+    if spec.length_of == "outline":
+        # polygons become their outlines, holes included
+        subject.features = [g.boundary for g in subject.features or []]
     of = _of(arguments, subject, reference)
     if spec.clip:
         assert reference is not None
@@ -120,7 +132,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     elif spec.metric == "distance":
         base = _distance(ctx, subject, reference, spec.distance_statistic, spec.distance_between)
     elif spec.metric == "length":
-        base = _length(ctx, subject)
+        base = _length(ctx, subject, spec.length_of)
     elif spec.metric == "ratio":
         base = _area_or_px(ctx, subject)
     else:
@@ -485,6 +497,7 @@ def _area_or_px(ctx: ToolContext, subject: Measured) -> Figure:
 
 
 # --- length and distance ---------------------------------------------------------------------------------------------------
+_AREAS = ("Polygon", "MultiPolygon")
 # Steps (rows, columns) from one pixel of a skeleton to the next.
 _STEPS: dict[str, tuple[int, int]] = {"right": (0, 1), "down": (1, 0), "down_right": (1, 1), "down_left": (1, -1)}
 # How often each pixel of a skeleton moves half-way to the middle of its two neighbours: stairs become slopes, and a corner is cut
@@ -545,6 +558,23 @@ def _length_of_mask(subject: Measured) -> Figure:
         "interval_from": "the steps' directions, the ends of the skeleton and half a pixel"}, value, None, n)
 
 
+def _says_which_length(spec: MeasureSpec, subject: Measured) -> None:
+    """ModelError where polygons are given and "length" may be that of their outline or how far they reach."""
+    is_length = spec.metric == "length" or (spec.metric == "ratio" and spec.of == "length")
+    if spec.length_of and (not is_length or subject.mask is not None):
+        raise ModelError("Whether the outline or the extent is meant belongs to the length of polygons.", code="BAD_ARGUMENT")
+    if not is_length or subject.mask is not None:
+        return
+    n = sum(g.geom_type in _AREAS for g in subject.features or [])
+    if spec.length_of and n < len(subject.features or []):
+        raise ModelError("Only polygons have an outline and an extent; lines have one length.", code="BAD_ARGUMENT")
+    if n and not spec.length_of and subject.source.mode == "extent" and subject.source.image is None:
+        raise ModelError(f"{subject.source.name} holds polygons: is the length of their outline (perimeter) meant, or how far "
+                         "each reaches (extent)?", code="BAD_ARGUMENT", needs={"length_of": ["outline", "extent"]})
+    if spec.length_of and (spec.each or spec.clip):
+        raise ModelError("The outline or extent of polygons is not cut at others and not listed for each.", code="BAD_ARGUMENT")
+
+
 def _smoothed(at: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64],
               moves: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Positions (n, 2) of a skeleton's pixels, those that have two neighbours moved towards the middle of these."""
@@ -577,7 +607,7 @@ def _least_of_steps(step_m: Mapping[str, float]) -> float:
     return least
 
 
-def _length(ctx: ToolContext, subject: Measured) -> Figure:
+def _length(ctx: ToolContext, subject: Measured, of: str = "") -> Figure:
     _needs_length(subject)
     plane = Plane([subject])
     if subject.mask is not None:
@@ -591,7 +621,7 @@ def _length(ctx: ToolContext, subject: Measured) -> Figure:
                 lengths.append(geodesic_length_m(*_to_map(subject, g)))
             else:
                 lengths.append(float(plane.place(subject, g).length))
-        elif g.geom_type in ("Polygon", "MultiPolygon"):
+        elif g.geom_type in _AREAS:
             what = "long sides of the smallest rectangles about the features; the value is their mean"
             ring = shapely.get_coordinates(shapely.oriented_envelope(plane.place(subject, g)))
             lengths.append(float(max(np.linalg.norm(np.diff(ring, axis=0), axis=1), default=0.0)))
@@ -603,7 +633,8 @@ def _length(ctx: ToolContext, subject: Measured) -> Figure:
     value = sum(lengths) if what == "lines" else float(np.mean(lengths))
     half = _pixel_side_m(subject) if subject.crs == "image" and what != "lines" else None
     return Figure(value, max(0.0, value - half) if half else None, value + half if half else None, None,
-                  {"length_of": what, "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
+                  {"length_of": "the outlines of the polygons, holes included" if of == "outline" else what,
+                   "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
                    "interval_from": "one pixel" if half else None}, value, None, None, items)
 
 

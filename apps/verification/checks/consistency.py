@@ -1158,13 +1158,27 @@ def boolean_recomputes(case: Case) -> Finding:
     return passed("The layer gives this answer.", measured=figure, expected=f"{op} {limit:g}", at=("/result/value",))
 
 
+def _reach_m(shape_: BaseGeometry, crs: str) -> float:
+    """The long side in m of the smallest rectangle about a shape, in a transverse Mercator plane of its own."""
+    t = transformer(crs, "EPSG:4326")
+    x0, y0, x1, y1 = shape_.bounds
+    globe = shapely.transform(
+        shapely.segmentize(shape_, max(x1 - x0, y1 - y0) / 50), lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1]))
+    )
+    lon, lat = shapely.get_coordinates(globe.convex_hull.centroid)[0]
+    plane = transformer("EPSG:4326", f"+proj=tmerc +lat_0={lat:.6f} +lon_0={lon:.6f} +datum=WGS84 +units=m")
+    flat = shapely.transform(globe, lambda p: np.column_stack(plane.transform(p[:, 0], p[:, 1])))
+    corners = shapely.get_coordinates(shapely.minimum_rotated_rectangle(flat))
+    return float(np.linalg.norm(np.diff(corners, axis=0), axis=1).max())
+
+
 @check("vector_recomputes", catches=("degrees as metres", "wrong unit", "stale artifact"), reads=("/result/value", "/arguments"))
 def vector_recomputes(case: Case) -> Finding:
     """Number, area or length of one vector file, taken again from its features on the ellipsoid, is the value."""
     sources = case.arguments.get("sources")
     if case.kind not in ("count", "area", "length") or case.value is None or not isinstance(sources, list) or len(sources) != 1:
         return not_applicable("no figure of one vector file")
-    digest = sources[0].get("vector") if isinstance(sources[0], dict) else None
+    digest, which = sources[0].get("vector") if isinstance(sources[0], dict) else None, ""
     if not isinstance(digest, str) or not digest or _has_relation(case) or case.is_limited or case.layers is None:
         return not_applicable("no vector file of its own")
     try:
@@ -1175,17 +1189,34 @@ def vector_recomputes(case: Case) -> Finding:
             truth, mine = float(len(shapes)), case.value
         else:
             t, geod = transformer(crs, "EPSG:4326"), geod_of("EPSG:4326")
-            whole = shapely.union_all(shapes) if case.kind == "area" else shapely.geometrycollections(shapes)
+            asked = case.arguments.get("spec")
+            which = str(asked.get("length_of") or "") if isinstance(asked, dict) else ""
+            rings = [g.boundary if which and g.area > 0 else g for g in shapes]
+            whole = shapely.union_all(shapes) if case.kind == "area" else shapely.geometrycollections(rings)
             x0, y0, x1, y1 = whole.bounds
             # edges are straight in the file's own CRS: a few points on each keep them so on the ellipsoid
             fine = shapely.segmentize(whole, max(x1 - x0, y1 - y0) / 500 or 1.0)
             globe = shapely.transform(fine, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
             found = geod.geometry_area_perimeter(shapely.orient_polygons(globe)) if case.kind == "area" else None
-            truth = abs(float(found[0])) if found is not None else float(geod.geometry_length(globe))
+            has_polygons = any(g.area > 0 for g in shapes)
+            if case.kind == "length" and has_polygons != bool(which):
+                return failed(
+                    "Polygons have an outline and an extent, lines one length; ask for the one that is meant.",
+                    measured=which or "length",
+                    expected="outline or extent" if has_polygons else "length",
+                    at=("/arguments/spec/length_of",),
+                )
+            truth = (
+                abs(float(found[0]))
+                if found is not None
+                else float(np.mean([_reach_m(g, crs) for g in shapes]))
+                if which == "extent"
+                else float(geod.geometry_length(globe))
+            )
             mine = _si(case)
     except Exception:  # an unreadable file is another check's finding
         return not_applicable("the vector file cannot be read")
-    if not abs(mine - truth) <= 0.002 * truth:
+    if not abs(mine - truth) <= (0.005 if which == "extent" else 0.002) * truth:
         return failed("The vector file's own features give another figure.", measured=mine, expected=truth, at=("/result/value",))
     return passed("The vector file's features give this figure.", measured=mine, expected=truth, at=("/result/value",))
 
@@ -1698,8 +1729,8 @@ def outline_px(polygon: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
 
 
 def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str) -> Estimate:
-    """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline and in the
-    region of the question."""
+    """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline, and in
+    the region of the question."""
     grid = scene.grid
     left, top, right, bottom = outline.bounds
     x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
