@@ -96,6 +96,10 @@ def open_source(ctx: ToolContext, source: MeasureSource, arguments: MeasureArgum
             out.region = RegionMask.of(region, region_crs, grid, scene.name if scene else "the layer")
             inside = out.region.mask((0, 0, grid.width, grid.height))
             out.mask, out.valid = out.mask & inside, out.valid & inside
+        if not out.valid.any():
+            where = " inside the region" if region is not None else ""
+            raise ToolAbstainedError(f"Not one pixel of {source.name} is valid{where}; from none nothing follows, not even zero.",
+                                     code="TOOL_FAILED", needs={"valid_px": True})
         return out
     out.crs = layer.crs
     found = ctx.layers.read_features(layer)

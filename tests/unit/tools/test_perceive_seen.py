@@ -11,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from apps.core.geo.grid import Grid
+from apps.verification.checks import run_checks
 from tests.unit.tools.rasters import Bench, from_file, scene
 from tests.unit.tools.test_perceive_objects import RGB, features_of, harbour, objects
+from tests.unit.verification import samples
 
 ROLES = ["red", "green", "blue"]
 
@@ -154,3 +156,32 @@ def test_an_experimental_finder_says_so_and_what_it_is_not_for(shared_data: Path
         said = [line.message for line in o.status.log if line.level == "warning"]
         assert any(f"{name} is experimental" in line for line in said) and any(f"{name} is not for" in line for line in said)
         assert o.evidence.validity["not_for"] and o.evidence.validity["experimental"] == [name]
+
+
+# --- what is made of it -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("metric", ["count", "area", "boolean", "length", "ratio"])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_nothing_is_measured_of_a_mask_without_a_valid_pixel(metric: str, is_cut: bool) -> None:
+    stored = np.random.default_rng(3).integers(60, 90, (2, 60, 80)).astype(np.uint8)
+    b = Bench(scene(stored, ["green", "nir"]))
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "regions", "target_groups": {"water": []}})
+    mask, valid = b.layers.read_mask(o.result.layers[0])
+    ref = b.layers.put_mask(mask, valid & (np.arange(80) < (40 if is_cut else 0)), o.result.layers[0].grid, label="water",
+                            scene_id="s")
+    falsified = o.model_copy(update={"result": o.result.model_copy(update={"layers": (ref,)})})
+    more = {"region": {"type": "Polygon", "coordinates": [[[50, 0], [80, 0], [80, 60], [50, 60], [50, 0]]]},
+            "region_crs": "image"} if is_cut else {}
+    out = b.call("measure", {"sources": [{"name": "water", "mode": "regions", "layer": {"observation": o.id, "label": "water"}}],
+                             "spec": {"metric": metric, "subject": "water"}, **more}, parents=(falsified,))
+    assert out.status.state == "failed" and "Not one pixel of water is valid" in out.status.reason, out.status.reason
+
+
+def test_a_count_of_nothing_seen_is_blocked_by_a_check() -> None:
+    right = samples.found()
+    assert outcome_of(right) == "passed"
+    assert outcome_of(right.but({"/evidence/intermediate/valid_px": 0, "/evidence/validity/valid_share": 0.0})) == "failed"
+    assert outcome_of(right.but({"/evidence/validity/valid_share": 0.001})) == "failed"
+
+
+def outcome_of(sample: samples.Sample) -> str:
+    return next(c.outcome for c in run_checks(sample.case())[0] if c.check == "completeness.enough_valid_pixels")
