@@ -114,6 +114,9 @@ class Form(Frozen):
     )
     denominator: Literal["", "reference"] = Field(default="", description="a share with clip is one of the reference's area")
     by: str = Field(default="", max_length=60, description="for each: the attribute whose values are the rows; '': its names")
+    length_of: Literal["", "outline", "extent"] = Field(
+        default="", description="for the length of polygons: of their outline (perimeter), or the long side of each"
+    )
     nearest_k: int = Field(default=1, ge=1, le=1000, description="how many, for the relation nearest")
     zones: tuple[str, ...] = Field(default=(), max_length=20, description="areas in which the image is read: vector:ID[:NAME]")
     buffer_m: float = Field(default=0.0, ge=0, le=100_000, description="zones are grown by so many metres")
@@ -459,12 +462,40 @@ class PlanBuilder:
                     "NO_ANSWER",
                     {"form": ["target"]},
                 )
+            self._check_length_of(subject)
+        elif f.length_of:
+            raise RefusalError(
+                "An outline or a long side is that of polygons in a file.", "BAD_ARGUMENT", {"form": ["length_of"]}
+            )
         if is_area and subject is not None and subject.vector is not None and not subject.has_only("polygons"):
             self.warnings.append(f"{subject.vector.name} also holds shapes without an area; they add nothing.")
         if f.unit:
             wanted = {"area": "area", "distance": "length", "length": "length", "share": "number", "ratio": "number"}.get(what)
             if wanted and dimension(f.unit) != wanted:
                 raise RefusalError(f"{f.unit!r} is not a unit of a {f.what}.", "BAD_ARGUMENT", {"form": ["unit"]})
+
+    def _check_length_of(self, subject: Thing) -> None:
+        """Polygons have an outline and a long side: nobody guesses which of them is their length."""
+        f = self.form
+        is_lines = subject.has_only("lines")
+        if is_lines and f.length_of:
+            raise RefusalError(
+                f"{subject.title[:1].upper()}{subject.title[1:]} {'is a line' if subject.n == 1 else 'are lines'}: ask for the "
+                "length.", "NO_ANSWER", {"form": ["length_of"]},
+            )  # fmt: skip
+        if not is_lines and (f.clip or f.each):
+            raise RefusalError(
+                "The outline or the long side of polygons is neither cut at others nor listed for each; name one of them.",
+                "NO_ANSWER",
+                {"form": ["each" if f.each else "clip"]},
+            )
+        if not is_lines and not f.length_of:
+            raise RefusalError(
+                f"The length of {subject.title}: of the outline, or from end to end? Write “the perimeter of …” or “the long "
+                "side of …”.",
+                "NO_ANSWER",
+                {"form": ["length_of"]},
+            )
 
     def _check_clip(self) -> None:
         """What is cut, and at what: polygons and lines of files, at polygons or at a distance."""
@@ -1412,6 +1443,8 @@ class PlanBuilder:
                 out["nearest_k"] = f.nearest_k
             if f.others:
                 out["others"] = [names[k] for k in f.others]
+        if f.length_of:
+            out["length_of"] = f.length_of
         unit = {"area": self._area_unit(), "distance": f.unit or "m", "length": f.unit or "m", "density": f.unit or "1/km2"}
         out["unit"] = unit.get(metric, "1")
         if metric == "area" and f.what == "exists":
@@ -1483,6 +1516,9 @@ class PlanBuilder:
             return f"Ratio of the {kind} of {subject} and {self._thing_title(f.reference)}"
         head = {"count": "Number of", "exists": "Area of" if f.of == "area" else "Number of", "area": "Area of",
                 "share": "Share of", "length": "Length of", "density": "Density of"}[f.what]  # fmt: skip
+        if f.length_of:
+            several = "" if self._is_one(f.target) else "mean "
+            head = "Perimeter of" if f.length_of == "outline" else f"{several}long side of".capitalize()
         return f"{head} {subject}{relation}" + (" in the region" if self.region is not None else "")
 
     def _picked_phrase(self) -> str:

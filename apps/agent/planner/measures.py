@@ -459,6 +459,10 @@ def _metric(
         if not roles.relation and not roles.reference:
             return "A share of what? Name the relation, like “within 100 m of the water”."
         return {"what": "share"}
+    which = "outline" if t.take(_PERIMETER) else "extent" if t.take(_LONG_SIDE) else ""
+    if which:
+        t.take_all(r"\bhow long\b|\blengths?\b|\bof the\b(?= *$)")
+        return {"what": "length", "length_of": which}
     if t.take(r"\b(?:total |combined |overall )?lengths?\b|\bhow long\b") or roles.metric == "length" or (
         dimension(unit) == "length" and (not roles.relation or noun == "lines")
     ):  # fmt: skip
@@ -550,6 +554,8 @@ def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_
     return out
 
 
+_PERIMETER = r"\b(?:total |combined |overall )?(?:perimeters?|circumferences?)\b"
+_LONG_SIDE = r"\b(?:mean |average )?long(?:er|est)? sides?\b"
 _LINES_IN = (
     "A line may lie partly inside: those that cross it, those that lie in it wholly, or their length in it? Write “how many … "
     "overlap”, “how many … lie completely inside”, or “what length of … lies inside”."

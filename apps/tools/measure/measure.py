@@ -57,7 +57,7 @@ def configuration_of(arguments: MeasureArguments) -> Configuration:
     spec = arguments.spec
     distance = spec.distance_statistic if spec.distance_between == "edges" else f"{spec.distance_statistic}.centroids"
     how = spec.relation or {"distance": distance, "ratio": spec.denominator or "auto", "boolean": spec.of,
-                            "density": spec.denominator or "auto"}.get(spec.metric, "auto")
+                            "density": spec.denominator or "auto", "length": spec.length_of or "auto"}.get(spec.metric, "auto")
     how += ("-clip" if spec.clip else "") + ("-each" if spec.each else "")
     modes = "-".join(dict.fromkeys(s.mode for s in arguments.sources))
     return Configuration(coarse=spec.metric, fine=f"{spec.metric}/{how}/{modes}"[:240])
