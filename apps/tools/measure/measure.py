@@ -44,6 +44,7 @@ from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask, polygon_from_geojson
 from apps.tools.units import AREA_M2, DENSITY, LENGTH_M, SHARE, factor
 
+NOT_KNOWN = "not known: how exactly the shapes were drawn"
 # Two-sided level of intervals from detection probabilities.
 COUNT_LEVEL = 0.9
 _Z = 1.6448536269514722
@@ -343,7 +344,11 @@ def _inputs(opened: Any) -> tuple[InputRef, ...]:
 def _count(subject: Measured) -> Figure:
     if subject.mask is not None:
         _, n = pieces(subject.mask)
-        return Figure(n, numerator=n, n_px=int(subject.mask.sum()), evidence={"counted": "8-connected pieces of the mask"})
+        apart, joined = ndimage.label(subject.mask)[1], pieces(_closed(subject.mask))[1]
+        return Figure(n, min(n, joined), max(n, apart), None, {
+            "counted": "8-connected pieces of the mask",
+            "interval_from": "pieces one pixel apart taken as one, and those that meet at a corner alone as two"},
+            n, None, int(subject.mask.sum()))
     assert subject.features is not None
     n = len(subject.features)
     out = Figure(n, numerator=n, evidence={"counted": "features of the layer", "n_features": n})
@@ -369,6 +374,12 @@ def _count(subject: Measured) -> Figure:
     out.evidence |= {"interval_from": "sum of the detections' probabilities, kept and candidates", "expected": expected,
                      "calibrated": calibrated, "n_candidates": len(weak)}
     return out
+
+
+def _closed(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The mask with gaps of one pixel filled."""
+    closed: NDArray[np.bool_] = ndimage.binary_closing(np.pad(mask, 1), structure=np.ones((3, 3)))[1:-1, 1:-1]
+    return closed | mask
 
 
 def _probability(properties: Mapping[str, Any]) -> float:
@@ -423,8 +434,18 @@ def _area(ctx: ToolContext, subject: Measured) -> Figure:
     evidence["n_features"] = len(areas)
     px = float(sum(g.area for g in subject.features or [])) if subject.crs == "image" else None
     edge = _feature_edge_m2(subject)
+    evidence["interval_from"] = "the outlines moved by half a pixel in and out" if edge else _not_known_how_true(ctx, subject)
     return Figure(total, max(0.0, total - edge) if edge else None, total + edge if edge else None, None, evidence, total,
                   None, None if px is None else round(px), items)
+
+
+def _not_known_how_true(ctx: ToolContext, subject: Measured) -> str | None:
+    """Says of shapes that were drawn or read that nobody knows how exactly they follow the ground; None for other layers."""
+    if subject.source.mode != "extent" or (not subject.source.vector and subject.source.geometry is None):
+        return None
+    ctx.log("info", f"How exactly {subject.source.name} was drawn is not known, so no interval is given: the figure is that of "
+                    "the shapes, not of the ground.")
+    return NOT_KNOWN
 
 
 def _feature_edge_m2(subject: Measured) -> float | None:
@@ -492,8 +513,11 @@ def _area_or_px(ctx: ToolContext, subject: Measured) -> Figure:
         return Figure(n, n - 0.5 * int(inner.sum()), n + 0.5 * int(outer.sum()), None,
                       {"method": "pixels", "edge_px": int(inner.sum()), "outer_edge_px": int(outer.sum()),
                        "interval_from": "the outline moved by half a pixel in and out"}, n, None, n)
-    px = float(shapely.union_all(subject.features).area) if subject.features else 0.0
-    return Figure(px, evidence={"method": "pixels"}, numerator=px, n_px=round(px))
+    whole = shapely.union_all(subject.features or [])
+    px, edge = float(whole.area), 0.5 * float(whole.length)
+    return Figure(px, max(0.0, px - edge) if edge else None, px + edge if edge else None, None, {
+        "method": "pixels", "interval_from": "the outlines moved by half a pixel in and out" if edge else None},
+        numerator=px, n_px=round(px))
 
 
 # --- length and distance ---------------------------------------------------------------------------------------------------
@@ -635,7 +659,7 @@ def _length(ctx: ToolContext, subject: Measured, of: str = "") -> Figure:
     return Figure(value, max(0.0, value - half) if half else None, value + half if half else None, None,
                   {"length_of": "the outlines of the polygons, holes included" if of == "outline" else what,
                    "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
-                   "interval_from": "one pixel" if half else None}, value, None, None, items)
+                   "interval_from": "one pixel" if half else _not_known_how_true(ctx, subject)}, value, None, None, items)
 
 
 @dataclass(slots=True)

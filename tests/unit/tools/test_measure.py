@@ -392,3 +392,35 @@ def test_the_length_of_a_mask_step_by_step() -> None:
     assert o.evidence.intermediate["ends"] == 4
     empty = measure(bench, {"metric": "length"}, ("road", "regions", mask_of(bench, blob())))
     assert (empty.result.value, empty.result.interval) == (0.0, None)
+
+
+# --- how sure the figures are ------------------------------------------------------------------------------------------------
+def test_the_number_of_pieces_is_as_sure_as_their_gaps_and_corners(utm: Bench) -> None:
+    # one pixel apart: 2 or 1; at a corner: 1 or 2; far away: 1
+    mask = blob((5, 5, 6, 6), (5, 12, 6, 6), (30, 5, 5, 5), (35, 10, 5, 5), (30, 40, 5, 5))
+    o = measure(utm, {"metric": "count"}, ("pond", "regions", mask_of(utm, mask, label="pond")))
+    assert (o.result.value, o.result.interval, o.result.interval_level) == (4, (3, 5), None)
+    km2 = 60 * 80 * 100 / 1e6
+    o = measure(utm, {"metric": "density"}, ("pond", "regions", mask_of(utm, mask, label="pond")))
+    assert o.result.value == pytest.approx(4 / km2) and o.result.interval == pytest.approx((3 / km2, 5 / km2))
+    o = measure(utm, {"metric": "count"}, ("pond", "regions", mask_of(utm, blob(), label="pond")))
+    assert (o.result.value, o.result.interval) == (0, (0, 0))
+    # a line one pixel wide is there for sure
+    o = measure(utm, {"metric": "count"}, ("pond", "regions", mask_of(utm, blob((10, 0, 1, 80)), label="pond")))
+    assert (o.result.value, o.result.interval) == (1, (1, 1))
+
+
+def test_a_share_of_boxes_without_gsd_moves_with_half_a_pixel(picture: Bench) -> None:
+    o = measure(picture, {"metric": "ratio", "denominator": "scene"}, ("roof", "objects", boxes(picture, [(10, 10, 30, 20)])))
+    whole = 60 * 80
+    assert o.result.value == pytest.approx(200 / whole)
+    assert o.result.interval == pytest.approx(((200 - 30) / whole, (200 + 30) / whole))
+
+
+@pytest.mark.parametrize(("geometry", "metric"), [
+    ({"type": "LineString", "coordinates": [[10.0, 50.0], [10.0, 51.0]]}, "length"),
+    (mapping(box(10, 50, 11, 51)), "area")])
+def test_nobody_knows_how_exactly_a_file_was_drawn(utm: Bench, geometry: dict[str, Any], metric: str) -> None:
+    o = utm.call("measure", {"sources": [{"name": "river", "mode": "extent", "geometry": geometry}], "spec": {"metric": metric}})
+    assert o.result.interval is None and str(o.evidence.intermediate["interval_from"]).startswith("not known")
+    assert any("How exactly river was drawn is not known" in line.message for line in o.status.log)
