@@ -101,7 +101,8 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
         "ask": _ASK, "here": _HERE, "image": _IMAGE, "images": _IMAGES, "how": _HOW, "stat": _STAT, "number": _NUMBER,
         "q": q, "unit": UNIT_PATTERN, "named": named, "again": rf"(?:the )?(?P<q2>{q})(?: band| values?)?",
         "figure": rf"(?:(?P<stat>{_STAT}) (?:value )?(?:of )?)?{named}",
-        "part": rf"(?P<part>share|fraction|proportion|percentage|area|how much|how many (?P<many>{UNIT_PATTERN}))",
+        "part": r"(?P<part>share|fraction|proportion|percentage|area|how much (?P<much>area|land|ground|surface)|how much|"
+        rf"how many (?P<many>{UNIT_PATTERN}))",
         "in_unit": measured, "in_unit2": measured.replace("<unit>", "<unit2>"), "others": _OTHERS,
         "each_other": r"(?:,? (?:against|to|from|relative to|with respect to|with|onto|on) (?:each other|one another))?",
         "laid": r"(?:shifted|misaligned|mis-?registered|displaced|offset|apart|off)",

@@ -95,7 +95,8 @@ _MASKABLE = frozenset(
 def plan_analysis(question: Question, planner: str = "offline") -> Plan | None:
     """The plan of such a question; None where it is about something else."""
     asked = read_analysis(question)
-    if asked is None or (asked.kind == "slope" and not any("elevation" in s.roles for s in question.scenes)):
+    is_dem = len(question.scenes) == 1 or any("elevation" in s.roles for s in question.scenes)
+    if asked is None or (asked.kind == "slope" and not is_dem):
         return None  # the slope of a series over time is the parser's
     builder = AnalysisBuilder(question, asked)
     try:
@@ -200,7 +201,8 @@ class AnalysisBuilder(PlanBuilder):
         """(node, unit, word) of the share or area of a mask, as the words ask."""
         unit = self.asked.get("in")
         said = self.asked.get("part")
-        is_area = said == "area" or dimension(unit) == "area"
+        # how much of the land is a share, how much land an area
+        is_area = said == "area" or bool(self.asked.get("much")) or dimension(unit) == "area"
         if is_area and said in ("share", "fraction", "proportion", "percentage"):
             raise RefusalError(f"A {said} is not in {unit}; ask for the area.", "BAD_ARGUMENT", {"form": ["unit"]})
         if is_area and unit and dimension(unit) != "area":
@@ -486,6 +488,14 @@ class AnalysisBuilder(PlanBuilder):
 
     def _terrain(self, product: str, phrase: str, **params: Any) -> AnswerRecipe:
         scene, nodes, last = self._heights()
+        held = scene.bands_with_role("elevation")
+        if held and held[0].unit != "m":
+            raise RefusalError(
+                f"The heights of {scene.name} are in {held[0].unit}, as far as is known; terrain needs metres. Say that its unit is m "
+                "(beside the image; --unit m on the command line), with a scale where they are not whole metres.",
+                "NEEDS_BANDS",
+                {"unit": "m", "scene": scene.scene_id},
+            )
         self._say(f"the {phrase[0].lower()}{phrase[1:]}", scene)
         nodes += [
             self._node("raster.product.terrain", [last], "terrain", product=product, **params),

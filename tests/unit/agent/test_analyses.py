@@ -11,13 +11,15 @@ from apps.agent.planner.analyses import read_analysis
 from apps.agent.planner.analysis_plans import plan_analysis
 from apps.agent.planner.offline import OfflinePlanner
 from apps.core.evidence.plan import Plan, Question
-from apps.core.geo import SceneInfo
+from apps.core.geo import Band, SceneInfo
 from apps.tools.execute.operators import OPERATORS
 from tests.unit.agent.scripted import question, scene
 from tests.unit.agent.test_offline import REFUSED, SETS, UNDERSTOOD
 
 MORE: dict[str, list[SceneInfo]] = {
-    "dem": [scene("d", roles=("elevation",))],
+    "dem": [scene("d", roles=("elevation",)).model_copy(update={"bands": (Band(index=1, role="elevation", unit="m"),)})],
+    "bare_dem": [scene("d", roles=("elevation",))],
+    "unnamed": [scene("d", roles=("gray",))],
     "pan": [scene("p", roles=("pan", "red", "green", "blue"))],
     "maps": [scene("m1", roles=("class",), acquired="2000-06-01"), scene("m2", roles=("class",), acquired="2010-06-01")],
     "pictures": [scene("x", roles=("red", "green", "blue"), crs=None, acquired="2019-01-01"),
@@ -62,6 +64,8 @@ PLANNED: list[tuple[str, str, list[str], str]] = [
     ("pair", "What is the correlation of NDVI between the two images?", ["index index agreement"], "value"),
     ("pair", "What share of the image changed between the two dates?", ["change", "ratio"], "value"),
     ("pair", "How many hectares changed?", ["change", "area"], "value"),
+    ("pair", "How much area changed?", ["change", "area"], "value"),
+    ("pair", "How much land has changed between the two images?", ["change", "area"], "value"),
     ("pair", "What changed between the two images?", ["change"], "layers"),
     ("pair", "What share of the image changed using the model MyNet?", ["change", "ratio"], "value"),
     # space
@@ -73,11 +77,15 @@ PLANNED: list[tuple[str, str, list[str], str]] = [
     ("one", "Where are the cold spots of NDVI?", ["index getis_ord threshold"], "layers"),
     # classes
     ("classes", "What is the area of each class in ha?", ["band class_areas"], "classes"),
+    ("classes", "Which area does each class have?", ["band class_areas"], "classes"),
+    ("classes", "What area does each land cover class cover in km2?", ["band class_areas"], "classes"),
+    ("classes", "How much area is covered by each class?", ["band class_areas"], "classes"),
     ("maps", "Which classes changed into which?", ["band band transitions"], "transitions"),
     ("maps", "Transition matrix between 2000 and 2010", ["band band transitions"], "transitions"),
     ("maps", "What share of the land cover changed its class?", ["band band transitions"], "value"),
     # terrain
     ("dem", "What is the mean slope?", ["band terrain statistic"], "value"),
+    ("dem", "What is the mean slope in degrees?", ["band terrain statistic"], "value"),
     ("dem", "How steep is the terrain?", ["band terrain statistic"], "value"),
     ("dem", "What share of the area faces south?", ["band terrain threshold threshold logic share"], "value"),
     ("dem", "How many hectares are steeper than 15 degrees?", ["band terrain threshold area"], "value"),
@@ -189,6 +197,8 @@ REFUSED_HERE: list[tuple[str, str, str, str]] = [
     ("dem", "What is the mean aspect?", "NO_ANSWER", "direction"),
     ("dem", "Mean local relief in 4 x 4 pixels", "BAD_ARGUMENT", "odd"),
     ("dem", "Mean local relief in 5 x 7 pixels", "BAD_ARGUMENT", "square"),
+    ("bare_dem", "What is the mean slope in degrees?", "NEEDS_BANDS", "Say that its unit is m"),
+    ("unnamed", "What is the mean slope?", "NEEDS_BANDS", "Elevation needs a band"),
     ("series", "What is the NDVI anomaly?", "NEEDS_DATES", "which date"),
     ("series", "NDVI anomaly in 2014", "NEEDS_DATES", "date of one"),
     ("pair", "NDVI anomaly in July 2002", "NEEDS_DATES", "three other dates"),
@@ -224,7 +234,8 @@ NEAR_MISSES = [
     ("one", "Is NDVI clustered around the lake?"), ("one", "Is NDVI spatially clustered in winter and summer?"),
     ("one", "Moran's I of NDVI and NDWI"), ("one", "How many fire hot spots of NDVI are there?"),
     ("one", "How many hot spots of NDVI and EVI are there?"), ("one", "What share of the hot spots of NDVI is water?"),
-    ("classes", "Area of each class of buildings"), ("classes", "area of each class in metres per second"),
+    ("classes", "Area of each class of buildings"), ("classes", "Which area does each class of trees have?"),
+    ("pair", "How much area of the forest changed?"), ("classes", "area of each class in metres per second"),
     ("maps", "Which classes changed into forest?"), ("maps", "Which classes changed into which in the park?"),
     ("dem", "Mean slope of the roofs"), ("dem", "mean slope of the river"), ("dem", "slope stability"),
     ("dem", "What share of the buildings faces south?"), ("dem", "What share faces the sea?"),

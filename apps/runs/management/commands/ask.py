@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from apps.accounts.models import Project
 from apps.accounts.services import project_create
 from apps.core.errors import UserError
+from apps.imagery.hints import SceneHints
 from apps.imagery.models import VectorLayer
 from apps.imagery.services import clean_name, scene_ingest_now, scenes_of_band_files
 from apps.imagery.vector_layers import vector_add_now
@@ -56,6 +57,7 @@ class Command(BaseCommand):
             "(EPSG:4326; pixels of an image without CRS)"
         )  # fmt: skip
         parser.add_argument("--roles", default="", help="band roles by 1-based index: blue=1,green=2,red=3,nir=4")
+        parser.add_argument("--unit", default="", help="unit of the values, where the file tells none: m, K, reflectance")
         parser.add_argument("--gsd-m", type=float, default=None, help="ground sampling distance in metres")
         parser.add_argument(
             "--acquired", action="append", nargs="+", default=[], metavar="DATE", help="dates, one a file, in order"
@@ -84,8 +86,9 @@ class Command(BaseCommand):
         project = Project.objects.filter(name=CLI_PROJECT, created_by=None, is_sample=False).first() or project_create(
             user=None, name=CLI_PROJECT, description="Questions asked by ./rsure ask."
         )
+        said = SceneHints(unit=options["unit"].strip()[:40] or None)
         scenes = [
-            scene_ingest_now(project=project, path=path, roles=roles or None, gsd_m=gsd_m, acquired_at=date)
+            scene_ingest_now(project=project, path=path, roles=roles or None, gsd_m=gsd_m, acquired_at=date, hints=said)
             for path, date in zip(files, dates, strict=True)
         ]
         scenes = scenes_of_band_files(project=project, scenes=scenes)
