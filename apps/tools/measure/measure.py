@@ -592,7 +592,8 @@ def _says_which_length(spec: MeasureSpec, subject: Measured) -> None:
     n = sum(g.geom_type in _AREAS for g in subject.features or [])
     if spec.length_of and n < len(subject.features or []):
         raise ModelError("Only polygons have an outline and an extent; lines have one length.", code="BAD_ARGUMENT")
-    if n and not spec.length_of and subject.source.mode == "extent" and subject.source.image is None:
+    is_cut = spec.clip and not spec.each  # refused there
+    if n and not spec.length_of and not is_cut and subject.source.mode == "extent" and subject.source.image is None:
         raise ModelError(f"{subject.source.name} holds polygons: is the length of their outline (perimeter) meant, or how far "
                          "each reaches (extent)?", code="BAD_ARGUMENT", needs={"length_of": ["outline", "extent"]})
     if spec.length_of and (spec.each or spec.clip):
