@@ -26,6 +26,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.checks.case import Case, number_of
 from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
+from apps.verification.inversions import INVERSIONS
 from apps.verification.products import (
     NotFollowedError,
     Pixels,
@@ -379,10 +380,34 @@ class Look:
                     raise CannotLookError("the components of so many pixels are not worked out again")
                 whole = [self.every_pixel(n, scene.grid) for n in inputs]
                 return component_of(planes(inputs), [(p.data, p.valid) for p in whole], params)
+            case "retrieval":
+                return self._retrieved(scene, params, inputs, window)
             case "pansharpen" if len(inputs) >= 3:
                 *bands, pan = planes(inputs)
                 return sharpened(bands, pan)
         raise CannotLookError(f"the second look does not follow {op}")
+
+    def _retrieved(self, scene: SceneInfo, params: dict[str, Any], inputs: list[str], window: Window) -> Pixels:
+        """A physical quantity by the table of ``inversions``."""
+        found = INVERSIONS.get(str(params.get("name")))
+        if found is None:
+            raise CannotLookError(f"the second look has no formula of {params.get('name')!r}")
+        raw, named = params.get("coefficients"), params.get("inputs")
+        given = {k: number_of(v) for k, v in raw.items()} if isinstance(raw, dict) else {}
+        numbers = {**found.usual, **{k: v for k, v in given.items() if v is not None}}
+        names = {v: str(named.get(v, v)) if isinstance(named, dict) else v for v in found.variables}
+        if self.case.nodes.get(inputs[0], {}).get("op") == "asset.scene":
+            held = self.bands(scene, tuple(dict.fromkeys(names.values())), window)
+        else:
+            held = {n: self.node(n, window) for n in names.values() if n in inputs}
+        if any(n not in held for n in names.values()):
+            raise CannotLookError("an input of the quantity is not named")
+        try:
+            with np.errstate(all="ignore"):
+                data = found.compute({v: held[n].data for v, n in names.items()}, numbers)
+        except KeyError as missing:
+            raise CannotLookError(f"the coefficient {missing} is not given") from missing
+        return np.nan_to_num(data), np.logical_and.reduce([held[n].valid for n in names.values()]) & np.isfinite(data)
 
     def _with_neighbours(
         self, scene: SceneInfo, op: str, params: dict[str, Any], source: str, window: Window, halo: int
@@ -463,7 +488,7 @@ class Look:
             raise CannotLookError(f"the record of {node_id} does not tell its {' and '.join(names)}")
         return [v for v in found if v is not None]
 
-    def _all_of(self, node_id: str) -> tuple[NDArray[np.float64], int]:
+    def all_of(self, node_id: str) -> tuple[NDArray[np.float64], int]:
         """(valid values of a node inside the region, every how many-th row and column they are), made once."""
         found: tuple[NDArray[np.float64], int] = self.case.kept(
             f"all of:{node_id}",
@@ -484,20 +509,20 @@ class Look:
         (told,) = self._told(node_id, "threshold")
 
         def make() -> float:
-            values, step = self._all_of(inputs[0])
+            values, step = self.all_of(inputs[0])
             if values.size < 2:
                 raise CannotLookError("no valid pixel lies where the second look went")
             if asked == "otsu":
                 # binning costs a little of the best; a sample does not have quite the same
                 good = between_of(values, told) >= (0.98 if step == 1 else 0.9) * best_between(values)
                 return told if good else best_cut(values)
-            return self._ranked(values, step, told, number_of(params.get("percentile")))
+            return self.ranked(values, step, told, number_of(params.get("percentile")))
 
         found: float = self.case.kept(f"threshold:{node_id}", make)
         return found
 
     @staticmethod
-    def _ranked(values: NDArray[np.float64], step: int, told: float, percent: float | None) -> float:
+    def ranked(values: NDArray[np.float64], step: int, told: float, percent: float | None) -> float:
         """What is told where it lies at that rank of the values, else the values' own percentile."""
         if percent is None:
             raise CannotLookError("the percentile is not a number")
@@ -516,8 +541,8 @@ class Look:
             number = number_of(asked)
             if number is None:
                 (told,) = self._told(node_id, name)
-                values, step = self._all_of(source)
-                number = self._ranked(values, step, told, percent)
+                values, step = self.all_of(source)
+                number = self.ranked(values, step, told, percent)
             ends.append(number)
         return ends[0], ends[1]
 
@@ -734,6 +759,8 @@ STATISTICS: dict[str, Callable[[Any], Any]] = {
     "range": np.ptp,
     "iqr": lambda v: np.subtract(*np.percentile(v, [75, 25])),
     "cv": lambda v: np.std(v) / np.mean(v),
+    "skewness": lambda v: np.mean(((v - np.mean(v)) / np.std(v)) ** 3),
+    "kurtosis": lambda v: np.mean(((v - np.mean(v)) / np.std(v)) ** 4) - 3,
 }
 
 

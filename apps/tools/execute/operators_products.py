@@ -157,6 +157,8 @@ def resampled(call: Call, name: str, raster: RasterType, target: Grid, method: s
             i, j = np.clip(np.floor(sr + 0.5).astype(int), 0, rows_n - 1), np.clip(np.floor(sc + 0.5).astype(int), 0, cols_n - 1)
             return Plane(plane.data[i, j], plane.valid[i, j] & place)
         sr, sc = np.clip(sr, 0, rows_n - 1), np.clip(sc, 0, cols_n - 1)
+        # a millionth of a pixel beside a centre is rounding on the way through the CRS: its neighbour has no weight
+        sr, sc = (np.where(np.abs(v - np.rint(v)) < 1e-6, np.rint(v), v) for v in (sr, sc))
         i, j = np.minimum(sr.astype(int), max(0, rows_n - 2)), np.minimum(sc.astype(int), max(0, cols_n - 2))
         i2, j2 = np.minimum(i + 1, rows_n - 1), np.minimum(j + 1, cols_n - 1)
         u, v = sr - i, sc - j

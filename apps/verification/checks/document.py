@@ -34,6 +34,26 @@ WRITTEN_OUT: dict[str, str] = {
     "provenance.weights_known": _WEIGHTS,
 }
 
+# What of an operator's result no check follows when it is falsified after the tool ran (tests/unit/verification/
+# test_operator_faults.py runs every operator), and why.
+_PICTURE = "pictures are for the eye and are not read back; what they show stands in their record, which is checked"
+NOT_FOLLOWED: dict[tuple[str, str], str] = {
+    ("image.annotate", "layer"): _PICTURE,
+    ("image.colours", "layer"): _PICTURE,
+    ("image.chart", "layer"): _PICTURE,
+}
+
+
+def _operators() -> list[str]:
+    text = """\
+## Results of operators
+
+A test runs every operator of `execute` and falsifies its result after the tool ran: the value (and the copy of it in the record
+of its node), an item, a layer, and a layer together with its figures on record. Of each, some check fails. What none follows:
+"""
+    rows = (f"| {op} | {what} | {_cell(why)} |" for (op, what), why in sorted(NOT_FOLLOWED.items()))
+    return [*text.split("\n"), "| operator | part | why |", "| --- | --- | --- |", *rows, ""]
+
 
 def _examples(names: set[str]) -> list[str]:
     n = len(names)
@@ -76,6 +96,7 @@ def render() -> str:
                 )
         lines.append("")
     lines += _examples({c.name for c in checks})
+    lines += _operators()
     lines += ["## Limits", "", "| field | default | meaning |", "| --- | --- | --- |"]
     for name, field in Limits.model_fields.items():
         default = field.get_default(call_default_factory=True)

@@ -397,6 +397,10 @@ def gsd_matches_crs(case: Case) -> Finding:
     sources = case.arguments.get("sources")
     for k, source in enumerate(sources if isinstance(sources, list) else ()):
         value = number_of(source.get("gsd_m")) if isinstance(source, dict) else None
+        # what the record says was used outranks what the call asked for: a GSD that the CRS contradicts is not used
+        used = [r.gsd_m for r in case.observation.inputs if isinstance(source, dict) and r.name == source.get("name") and r.gsd_m]
+        if used:
+            continue
         scene = case.scenes.get(str(source.get("image"))) if isinstance(source, dict) else None
         scene = scene or (next(iter(case.scenes.values())) if len(case.scenes) == 1 else None)
         if value is not None and scene is not None:

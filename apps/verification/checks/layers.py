@@ -22,7 +22,8 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.look import CannotLookError, Look, Plane, look_of, look_windows, same_grid, scene_of_node, step_of
-from apps.verification.products import halo_of
+from apps.verification.products import NotFollowedError, Pixels, halo_of
+from apps.verification.regrid import Moved, gathered, places_in, sampled
 
 # layers of fewer pixels are never thinned
 _ALWAYS_WHOLE_PX = 240_000
@@ -178,6 +179,9 @@ def _sampled(case: Case, values: NDArray[Any], figures: dict[str, float]) -> Dif
     return () if abs(mean - figures["mean"]) <= apart else ("mean", mean, figures["mean"])
 
 
+_MOVING = frozenset({"raster.product.resample", "raster.product.reproject", "raster.product.coregister"})
+# side of the windows in which new grids are looked at, and the pixels up to which they are looked at whole
+_MOVED_SIDE, _MOVED_WHOLE_PX = 24, 4096
 # of the layers under a result so many are worked out again, spread over them
 _LAYERS_LOOKED_AT = 3
 
@@ -247,7 +251,7 @@ def _is_looked_at_whole(case: Case, ref: LayerRef, name: str) -> bool:
     """True for the one raster, or the mask by a threshold, of a plain result: other checks compare those pixel by pixel."""
     is_plain = name == case.output or len(case.nodes[case.output]["inputs"]) == 1
     alone = sum(r.kind == "raster" for r in case.observation.result.layers) == 1
-    ops = {"raster.summarize.zonal", "raster.product.resample", "raster.product.reproject", "raster.product.coregister"}
+    ops = {"raster.summarize.zonal", *_MOVING}
     if not is_plain or _halos(case, name) or ops & {case.nodes[n]["op"] for n in (*case.upstream(name), case.output)}:
         return False
     return alone if ref.kind == "raster" else case.nodes[name]["op"] == "raster.product.threshold"
@@ -268,6 +272,8 @@ def _windows(case: Case, ref: LayerRef, name: str) -> list[Window]:
 
 def _compared(case: Case, ref: LayerRef, name: str) -> tuple[int, int, int, int]:
     """(differing pixels, valid on both sides, valid on one side only, looked at) of a layer against its node's second look."""
+    if case.nodes[name]["op"] in _MOVING:
+        return _compared_elsewhere(case, ref, name)
     look, scene = look_of(case), scene_of_node(case, name)
     grid = ref.grid
     assert grid is not None
@@ -297,4 +303,57 @@ def _compared(case: Case, ref: LayerRef, name: str) -> tuple[int, int, int, int]
         mixed = plane.valid != there
         unlike += int((mixed if region is None else mixed & region).sum())
         looked += int(there.size if region is None else region.sum())
+    return wrong, both, unlike, looked
+
+
+def _compared_elsewhere(case: Case, ref: LayerRef, name: str) -> tuple[int, int, int, int]:
+    """As ``_compared``, of a layer whose node brought a raster to another grid, or moved it onto another raster."""
+    look, node = look_of(case), case.nodes[name]
+    source_name, params = node["inputs"][0], node["params"]
+    if case.region is not None:
+        raise CannotLookError("a region on another grid is not followed")
+    source, grid = scene_of_node(case, source_name).grid, ref.grid
+    assert grid is not None
+    told = figures_of_nodes(case)[name][1]
+    is_class = told.get("kind") in ("mask", "classes")
+    method = str(params.get("method") or ("nearest" if is_class else "bilinear"))
+    if method in ("average", "mode") and grid.width * grid.height >= _ALWAYS_WHOLE_PX:
+        raise CannotLookError("the layer may be thinned")
+    share = number_of(params.get("least_share", 0.5))
+
+    def read(window: Window) -> Pixels:
+        plane = look.node(source_name, window)
+        return plane.data, plane.valid
+
+    def make(window: Window) -> Moved:
+        if node["op"] == "raster.product.coregister":
+            raw = told.get("shift_px")
+            shift = [number_of(v) for v in raw] if isinstance(raw, (list, tuple)) else []
+            if len(shift) != 2 or shift[0] is None or shift[1] is None or not same_grid(grid, source):
+                raise CannotLookError("the shift is not on record, or the grids differ")
+            col, row, width, height = window
+            x, y = np.meshgrid(np.arange(col, col + width) + 0.5 + shift[1], np.arange(row, row + height) + 0.5 + shift[0])
+            return sampled(read, source, x, y, "bilinear")
+        if method in ("average", "mode"):
+            return gathered(read, source, grid, window, method, 0.5 if share is None else share)
+        return sampled(read, source, *places_in(source, grid, window), method)
+
+    data, valid = pixels_of(case, ref)
+    whole = grid.width * grid.height <= _MOVED_WHOLE_PX
+    windows = [(0, 0, grid.width, grid.height)] if whole else look_windows(case, grid, _MOVED_SIDE)[0]
+    wrong = both = unlike = looked = 0
+    try:
+        for window in windows:
+            mine = make(window)
+            at = np.s_[window[1] : window[1] + window[3], window[0] : window[0] + window[2]]
+            theirs, there = data[at].astype(np.float64), valid[at]
+            joint = mine.valid & there & mine.sure
+            spread = float(np.std(mine.data[joint])) if joint.any() else 0.0
+            room = max(case.limits.raster_tolerance * max(spread, 1e-6), 1e-6)
+            wrong += int(((np.abs(theirs - mine.data) > room + 1e-5 * np.abs(mine.data)) & joint).sum())
+            both += int(joint.sum())
+            unlike += int(((mine.valid != there) & mine.sure).sum())
+            looked += int(mine.sure.sum())
+    except NotFollowedError as why:
+        raise CannotLookError(str(why)) from why
     return wrong, both, unlike, looked

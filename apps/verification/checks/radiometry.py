@@ -36,8 +36,17 @@ def is_level(case: Case) -> bool:
     node = case.nodes.get(case.output)
     if node is not None and node["op"] == "raster.summarize.series_analysis":
         return False
+    if not _is_level_over_dates(case):
+        return False
     statistic = statistic_of(case)
     return statistic in _LEVELS or statistic == "" or statistic.startswith("percentile")
+
+
+def _is_level_over_dates(case: Case) -> bool:
+    """Whether the dates of a series became one that is a value of theirs: not their sum, deviation or number."""
+    node = case.nodes.get(case.output)
+    over = node["params"].get("over") if node is not None and node["op"] == "raster.summarize.series" else None
+    return over not in ("sum", "std", "count_above")
 
 
 # operators that take the mean where nobody names a statistic
@@ -56,6 +65,16 @@ def statistic_of(case: Case) -> str:
     return f"percentile:{q:g}" if name == "percentile" and q is not None else SAME_STATISTIC.get(name, name)
 
 
+def is_reference_ratio(case: Case) -> bool:
+    """Whether a ratio is one to a reference: said so, or two things are named and no denominator is."""
+    spec, sources = case.arguments.get("spec"), case.arguments.get("sources")
+    if case.observation.tool != "measure" or not isinstance(spec, dict):
+        return False
+    named = spec.get("denominator")
+    is_of_two = bool(spec.get("reference")) or (isinstance(sources, list) and len(sources) > 1)
+    return named == "reference" or (not named and is_of_two)
+
+
 @check("fraction_in_range", catches=("percent as fraction", "wrong denominator"), reads=("/result/value", "/result/unit"))
 def fraction_in_range(case: Case) -> Finding:
     """A share lies in [0, 1], in percent in [0, 100]."""
@@ -64,11 +83,7 @@ def fraction_in_range(case: Case) -> Finding:
     top = {"1": 1.0, "%": 100.0, "percent": 100.0, "fraction": 1.0}.get(case.observation.result.unit)
     if top is None:
         return not_applicable("a ratio with a unit")
-    if (
-        case.observation.arguments.get("spec", {})
-        and isinstance(case.arguments.get("spec"), dict)
-        and case.arguments["spec"].get("denominator") == "reference"
-    ):
+    if is_reference_ratio(case):
         return not_applicable("a ratio to a reference may exceed one")
     if not -1e-9 <= case.value <= top * (1 + 1e-9):
         return failed(
@@ -91,7 +106,8 @@ def index_in_range(case: Case) -> Finding:
     """A normalised difference lies in [−1, 1]; extremes a little beyond are warned of (reflectance may be negative)."""
     quantity = quantity_of(case)
     formula = INDICES.get(quantity)
-    values = [v for v in [case.value] if v is not None]
+    # of a series' value that is a number or sum of dates, its items are looked at alone
+    values = [v for v in [case.value] if v is not None and _is_level_over_dates(case)]
     if formula is None or not formula.bounded or case.kind not in ("statistic", "series"):
         return not_applicable("no normalised difference")
     if any(n["op"] == "raster.product.difference" for n in case.nodes.values()):
@@ -113,7 +129,7 @@ def index_in_range(case: Case) -> Finding:
     elif statistic == "variance":
         # of values in ± bound at most its square
         values = [math.sqrt(abs(v)) for v in values]
-    elif statistic != "std" and not is_level(case):
+    elif statistic != "std" and _is_level_over_dates(case) and not is_level(case):
         return not_applicable("a statistic that is no value of the index")
     worst = max(values, key=abs)
     is_middle = statistic not in ("min", "max", "range", "variance", "sum")

@@ -26,7 +26,7 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.layers import figures_of_nodes, layers_of_nodes, pixels_of
-from apps.verification.look import CannotLookError, Look, same_grid
+from apps.verification.look import CannotLookError, Look, look_of, same_grid
 from apps.verification.products import NotFollowedError, syntax_of, value_of_tree
 
 _VALUE, _ITEMS = ("/result/value", "/result/layers"), ("/result/items", "/result/layers")
@@ -411,6 +411,103 @@ def solutions_solve(case: Case) -> Finding:
     if case.value is not None and not case.is_same(case.value, pick):
         return failed("The result is not the solution that was to be picked.", measured=case.value, expected=pick, at=at)
     return passed("The solutions solve the equation.", measured=found, at=at)
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------------
+@check(
+    "parts_make_the_whole",
+    catches=("parts do not sum", "stale artifact"),
+    limits=("rel_tolerance",),
+    reads=("/result/value", "/result/items", "/evidence/intermediate/nodes"),
+    family="consistency",
+)
+def parts_make_the_whole(case: Case) -> Finding:
+    """Areas of classes add up to the figure beside them; pixels of classes and of a drawn histogram to the valid ones; what is
+    counted of scenes and zones is what the call names."""
+    node = case.nodes.get(case.output)
+    if node is None:
+        return not_applicable("no graph")
+    items, at = list(case.items()), ("/result/value", "/result/items")
+    pairs: list[tuple[str, float, float]] = []
+    told = figures_of_nodes(case)
+    if node["op"] in ("raster.summarize.class_areas", "image.chart") and 0 < len(items) < 1000:
+        source = case.output if node["op"] != "image.chart" else (node["inputs"] or [""])[0]
+        op = case.nodes.get(source, {}).get("op")
+        n = number_of(told.get(source, (0, {}))[1].get("n_valid"))
+        areas = [number_of(i.get("area")) for i in items]
+        if op == "raster.summarize.class_areas" and case.value is not None and None not in areas:
+            pairs.append(("area", case.value, sum(v for v in areas if v is not None)))
+        column = {"raster.summarize.class_areas": "n_px", "raster.summarize.histogram": "n"}.get(str(op))
+        if n is not None and column is not None:
+            pairs.append(("number of pixels", sum(number_of(i.get(column)) or 0.0 for i in items), n))
+    elif node["op"] == "asset.scene" and case.value is not None:
+        pairs.append(("number of scenes", case.value, 1.0))
+    elif node["op"] == "vector.zones" and case.value is not None:
+        n_zones = _zones_named(node["params"])
+        pairs += [("number of zones", case.value, float(n_zones))] if n_zones is not None else []
+    elif node["op"] == "asset.catalog" and case.value is not None and len(items) < 1000:
+        pairs.append(("number of images", case.value, float(len(items))))
+    for what, mine, theirs in pairs:
+        if not case.is_same(mine, theirs):
+            return failed(f"The parts make another {what} than is told.", measured=mine, expected=theirs, at=at)
+    if not pairs:
+        return not_applicable("no list that adds up")
+    return passed("The parts make the whole.", measured=[p[0] for p in pairs], at=at)
+
+
+def _zones_named(params: dict[str, Any]) -> int | None:
+    """How many zones a call names by its GeoJSON; None where that is not followed."""
+    held = params.get("geojson")
+    if not isinstance(held, dict) or params.get("skip_others"):
+        return None
+    features = held.get("features") if held.get("type") == "FeatureCollection" else [held]
+    if not isinstance(features, (list, tuple)) or not all(isinstance(f, dict) for f in features):
+        return None
+    if params.get("outside") or params.get("dissolve"):
+        return 1
+    key = str(params.get("name") or "name")
+    names = [str((f.get("properties") or {}).get(key, f"zone {k}")) for k, f in enumerate(features, 1)]
+    only = params.get("only")
+    chosen = [n for n in names if not only or n in only]
+    return len(set(chosen)) if params.get("group") else len(chosen)
+
+
+@check(
+    "colours_end_at_percentiles",
+    catches=("stale artifact", "fill counted as data", "scale or offset twice or never"),
+    reads=("/evidence/intermediate/nodes", "/inputs"),
+    family="consistency",
+)
+def colours_end_at_percentiles(case: Case) -> Finding:
+    """Where no ends were asked for, the first and last colour of a picture stand at the 2nd and 98th percentile of the source's
+    values."""
+    node = case.nodes.get(case.output)
+    if node is None or node["op"] != "image.colours" or len(node["inputs"]) != 1:
+        return not_applicable("no picture in colours")
+    place, told = figures_of_nodes(case).get(case.output, (0, {}))
+    at, seen = (f"/evidence/intermediate/nodes/{place}", "/inputs"), []
+    low, high = number_of(told.get("low")), number_of(told.get("high"))
+    if low is None or high is None:
+        return inconclusive("The values of the first and last colour are not on record.", at=at)
+    try:
+        look = look_of(case)
+        values, step = look.all_of(node["inputs"][0])
+        if values.size < 2 or case.is_same(high - low, 1.0):
+            return not_applicable("a raster of one value is spread about it")
+        room = 2e-4 * float(np.ptp(values)) + 1e-9
+        for name, mine, percent in (("low", low, 2.0), ("high", high, 98.0)):
+            if number_of(node["params"].get(name)) is not None:
+                continue
+            truth = look.ranked(values, step, mine, percent)
+            if abs(mine - truth) > room:
+                return failed(f"The colours' {name} end is not that percentile of the source's values.", measured=mine,
+                              expected=truth, at=at)
+            seen.append(name)
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if not seen:
+        return not_applicable("both ends were asked for")
+    return passed("The colours end at the percentiles of the source's values.", measured=[low, high], at=at)
 
 
 @check(

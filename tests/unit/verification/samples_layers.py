@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
 from tests.unit.verification.samples import NDVI, S, Sample, ask, graph
-from tests.unit.verification.samples_new import annotated, burnt, landsat, months
+from tests.unit.verification.samples_new import annotated, burnt, coloured, landsat, months, told
 
 Make = Callable[[], Sample]
 
@@ -132,4 +132,6 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "consistency.analysis_recomputes": (remembered, lambda: value_times(remembered(), 1.1), "failed"),
     "consistency.solutions_solve": (solved, lambda: item_times(solved(), 0, "solution", 1.05), "failed"),
     "consistency.drawn_as_listed": (annotated, lambda: annotated().but({"/result/items/0/name": "lake"}), "failed"),
+    "consistency.parts_make_the_whole": (burnt, lambda: value_times(burnt(), 1.2), "failed"),
+    "consistency.colours_end_at_percentiles": (coloured, lambda: told(coloured(), "image.colours", low=-0.2), "failed"),
 }
