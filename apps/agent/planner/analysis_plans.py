@@ -491,8 +491,8 @@ class AnalysisBuilder(PlanBuilder):
         held = scene.bands_with_role("elevation")
         if held and held[0].unit != "m":
             raise RefusalError(
-                f"The heights of {scene.name} are in {held[0].unit}, as far as is known; terrain needs metres. Say that its unit is m "
-                "(beside the image; --unit m on the command line), with a scale where they are not whole metres.",
+                f"The heights of {scene.name} are in {held[0].unit}, as far as is known; terrain needs metres. Say that its unit "
+                "is m (beside the image; --unit m on the command line), with a scale where they are not whole metres.",
                 "NEEDS_BANDS",
                 {"unit": "m", "scene": scene.scene_id},
             )

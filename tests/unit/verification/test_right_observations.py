@@ -342,3 +342,60 @@ def test_no_text_is_a_finding_where_something_was_seen() -> None:
     unseen = Bench((info, np.zeros_like(stored))).call("perceive", call)
     assert unseen.status.state == "failed" and unseen.result.value is None, unseen.status
     assert "valid" in unseen.status.reason or "seen" in unseen.status.reason
+
+
+@pytest.mark.parametrize(("over", "faulty"), [("count_above", False), ("sum", False), ("mean_above", True), ("max", True)])
+def test_a_number_of_dates_is_no_index(over: str, faulty: bool) -> None:
+    """The items of a series are in the range of the index; what the dates became together need not be."""
+    params = {"over": over} | ({"limit": 0.1} if over.endswith("above") else {})
+    made = run_over([*matrix.BASE, *matrix.out("raster.summarize.series", matrix.NDVIS, **params)], matrix.UTM)
+    assert made is not None and float(str(made.observation.result.value)) <= 6
+    name = "radiometry.index_in_range"
+    assert blamed(made) == []
+    assert (CHECKS[name].look(made.but({"/result/value": 4.5}).case()).outcome == "failed") is faulty
+    assert CHECKS[name].look(made.but({"/result/items/2/value": 4.5}).case()).outcome == "failed"
+
+
+def test_more_of_one_thing_than_of_another_is_no_share() -> None:
+    """Six boxes to three, and no denominator named: a ratio of 2. Of the scene, a share of 2 there is none."""
+    bench = s.photo()
+    put = bench.layers.put_features
+    corners = s.crowns()
+    layers = {
+        n: put([s.box(*c, n) for c in held], kind="boxes", crs="image", label=n, scene_id="s")
+        for n, held in (("tree", corners[:6]), ("bush", corners[6:9]))
+    }
+    first = s.objects([s.box(*c) for c in corners[:9]], bench).observation
+    parent = first.model_copy(update={"result": first.result.model_copy(update={"layers": tuple(layers.values())})})
+    call = {
+        "sources": [{"name": n, "mode": "objects", "layer": {"observation": parent.id, "label": n}} for n in layers],
+        "spec": {"metric": "ratio", "subject": "tree", "reference": "bush"},
+    }
+    made = s.ask(bench, "What is the ratio of trees to bushes?", "number", "measure", call, [parent])
+    assert made.observation.result.value == 2
+    names = ("radiometry.fraction_in_range", "consistency.numerator_within_denominator")
+    assert not set(names) & set(blamed(made))
+    of_scene = {"/arguments/spec/denominator": "scene"}
+    assert set(names) <= set(blamed(made.but(of_scene)))
+
+
+def test_a_gsd_that_the_grid_contradicts_and_that_was_not_used_is_no_fault() -> None:
+    name = "geometry.gsd_matches_crs"
+    first = s.water()
+    source = {"name": "water", "mode": "regions", "layer": {"observation": first.observation.id}, "gsd_m": 1.0}
+    call = {"sources": [source], "spec": {"metric": "area", "subject": "water", "unit": "ha"}}
+    made = s.ask(first.bench, "How many hectares of water are there?", "area", "measure", call, [first.observation])
+    assert made.observation.result.value == s.measured("area").observation.result.value
+    assert made.observation.inputs[0].gsd_m == pytest.approx(10)
+    assert name not in blamed(made)
+    assert name in blamed(made.but({"/inputs/0/gsd_m": 1.0}))
+
+
+def test_the_statistic_of_a_mask_is_not_that_of_the_raster_under_it() -> None:
+    nodes = [*matrix.BASE, *matrix.MASKS, *matrix.out("raster.summarize.statistic", ["m0"], statistic="max")]
+    made = run_over(nodes, matrix.UTM)
+    assert made is not None and made.observation.result.value == 1
+    assert "consistency.statistic_recomputes" not in blamed(made)
+    plain = run_over([*matrix.BASE, *matrix.out("raster.summarize.statistic", ["i0"], statistic="max")], matrix.UTM)
+    assert plain is not None
+    assert "consistency.statistic_recomputes" in blamed(plain.but({"/result/value": 1.0}))
