@@ -77,6 +77,9 @@ def _given(case: Case, source: dict[str, Any]) -> Placed:
         shapes = [shape(f["geometry"]) for f in held]
     elif isinstance(geometry, dict):
         shapes, crs = [shape(geometry)], str(source.get("geometry_crs", "EPSG:4326"))
+        member = geometry.get("crs")
+        if isinstance(member, dict) and isinstance(member.get("properties"), dict):
+            crs = str(member["properties"].get("name") or crs)  # GeoJSON may say its own
         if crs == "image":
             raise CannotPlaceError("a place in pixels")
     else:

@@ -61,6 +61,16 @@ def area_within_scene(case: Case) -> Finding:
     return passed("The area fits in the scene.", measured=mine, expected=most, unit="m2", at=("/result/value",))
 
 
+def _diagonal_m(scene: SceneInfo) -> float:
+    """Diagonal of a scene in m from the widest of its rows and columns, whose pixels need not be as wide as high."""
+    grid = scene.grid
+    if grid.crs is None:
+        return math.hypot(grid.width, grid.height) * float(scene.effective_gsd_m or 0)
+    cols, rows = ((0.5, n / 2, n - 0.5) for n in (grid.width, grid.height))
+    at = [grid.pixel_sides_m(c, r) for c in cols for r in rows]
+    return math.hypot(grid.width * max(a for a, _ in at), grid.height * max(b for _, b in at))
+
+
 @check("distance_within_scene", catches=("wrong unit", "wrong GSD", "degrees as metres"), reads=("/result/value", "/inputs"))
 def distance_within_scene(case: Case) -> Finding:
     """A distance inside a scene is not longer than its diagonal."""
@@ -70,7 +80,7 @@ def distance_within_scene(case: Case) -> Finding:
     mine = to_si(case.value, case.observation.result.unit)
     if mine is None or not scenes or any(s.effective_gsd_m is None for s in scenes):
         return not_applicable("the scene's size on the ground is not known")
-    most = max(math.hypot(s.grid.width, s.grid.height) * float(s.effective_gsd_m or 0) for s in scenes) * 1.05
+    most = max(_diagonal_m(s) for s in scenes) * 1.05
     if len(scenes) == 1 and mine > most:
         return failed(
             "The distance is longer than the scene's diagonal.", measured=mine, expected=most, unit="m", at=("/result/value",)

@@ -11,6 +11,7 @@ from shapely.geometry import box, mapping
 
 from apps.core.errors import ModelError
 from apps.tools.geojson import crs_of, on_the_globe
+from apps.verification.checks import CHECKS, Case
 from tests.unit.tools.rasters import Bench, scene
 
 GEOD = Geod(ellps="WGS84")
@@ -79,6 +80,21 @@ def test_what_is_a_place_is_measured_right() -> None:
                     ).result.value == pytest.approx(truth, rel=1e-9)
     assert measured({**SQUARE, "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}}}
                     ).result.value == pytest.approx(true, rel=2e-3)
+
+
+def test_the_verifier_reads_a_geometrys_own_crs_too() -> None:
+    bench = Bench(scene(np.ones((1, 60, 80), dtype=np.uint8), ["gray"]))
+    plot = {**polygon(5e5, 5.53e6, 5.1e5, 5.54e6), "crs": {"type": "name", "properties": {"name": "EPSG:32632"}}}
+    lon, lat = Transformer.from_crs(32632, 4326, always_xy=True).transform(5.05e5, 5.535e6)
+    call = {"sources": [{"name": "well", "mode": "extent", "geometry": {"type": "Point", "coordinates": [lon, lat]}},
+                        {"name": "plot", "mode": "extent", "geometry": plot}],
+            "spec": {"metric": "count", "subject": "well", "reference": "plot", "relation": "inside"}}
+    o = bench.call("measure", call)
+    assert o.result.value == 1
+    look = CHECKS["consistency.relation_recomputes"].look
+    assert look(Case(o, bench.question, layers=bench.layers)).outcome == "passed"
+    none = o.model_copy(update={"result": o.result.model_copy(update={"value": 0})})
+    assert look(Case(none, bench.question, layers=bench.layers)).outcome == "failed"
 
 
 def test_a_region_of_another_kind_is_refused_the_same_way() -> None:

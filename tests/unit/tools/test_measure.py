@@ -424,3 +424,18 @@ def test_nobody_knows_how_exactly_a_file_was_drawn(utm: Bench, geometry: dict[st
     o = utm.call("measure", {"sources": [{"name": "river", "mode": "extent", "geometry": geometry}], "spec": {"metric": metric}})
     assert o.result.interval is None and str(o.evidence.intermediate["interval_from"]).startswith("not known")
     assert any("How exactly river was drawn is not known" in line.message for line in o.status.log)
+
+
+def test_a_distance_down_a_tall_scene_of_degrees_fits_in_it() -> None:
+    # at 60 north a pixel of equal degrees is twice as high as wide: 380 rows are longer than 400 mean pixels
+    info, stored = scene(np.ones((1, 400, 20), dtype=np.uint8), ["gray"])
+    bench = Bench((info.model_copy(update={"grid": Grid(crs="EPSG:4326", transform=(1e-4, 0, 10, 0, -1e-4, 60), width=20,
+                                                        height=400)}), stored))
+    one, two = (mask_of(bench, blob((r, 5, 5, 5), shape=(400, 20)), label=name) for r, name in ((2, "a"), (393, "b")))
+    o = measure(bench, {"metric": "distance", "subject": "a", "reference": "b"}, ("a", "regions", one), ("b", "regions", two))
+    assert o.result.value == pytest.approx(GEOD.inv(10.0005, 60 - 7e-4, 10.0005, 60 - 393e-4)[2], rel=1e-6)
+    look = CHECKS["plausibility.distance_within_scene"].look
+    case = Case(o, bench.question, (one, two), layers=bench.layers)
+    assert look(case).outcome == "passed"
+    far = o.model_copy(update={"result": o.result.model_copy(update={"value": 1.2 * o.result.value, "interval": None})})
+    assert look(Case(far, bench.question, (one, two), layers=bench.layers)).outcome == "failed"
