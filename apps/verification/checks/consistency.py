@@ -562,7 +562,12 @@ def valid_count_recomputes(case: Case) -> Finding:
     except LayerUnreadableError:
         return not_applicable("the layer cannot be read")
     inside = _inside(case, ref)
-    counts = {int(valid.sum())} | ({int((valid & inside).sum())} if inside is not None and inside.shape == valid.shape else set())
+    seen = [valid] if inside is None or inside.shape != valid.shape else [valid, valid & inside]
+    counts = {int(v.sum()) for v in seen}
+    node = case.nodes.get(case.output)
+    if node is not None and node["op"] == "raster.summarize.moran":
+        # pixels without a neighbour take no part
+        counts = {int((v & _has_neighbour(v, str(node["params"].get("neighbours") or "queen"))).sum()) for v in seen}
     slack = case.limits.valid_px_tolerance * valid.size
     if all(abs(told - c) > slack for c in counts):
         return failed(
@@ -575,6 +580,14 @@ def valid_count_recomputes(case: Case) -> Finding:
     return passed(
         "The layer has as many valid pixels as is on record.", measured=told, unit="px", at=("/evidence/intermediate/valid_px",)
     )
+
+
+def _has_neighbour(valid: NDArray[np.bool_], which: str) -> NDArray[np.bool_]:
+    """Where one of the 8 pixels about a pixel is valid; of the 4 beside it for ``rook``."""
+    around = np.pad(valid, 1).astype(np.uint8)
+    rows, columns = valid.shape
+    steps = [(i, j) for i in (0, 1, 2) for j in (0, 1, 2) if (i, j) != (1, 1) and (which != "rook" or 1 in (i, j))]
+    return np.asarray(np.any([around[i : i + rows, j : j + columns] for i, j in steps], axis=0))
 
 
 @check(

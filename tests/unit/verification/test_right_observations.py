@@ -12,7 +12,7 @@ from scipy import stats
 from apps.core.geo.grid import Grid
 from apps.verification.checks import CHECKS, Limits, run_checks
 from tests.unit.tools import test_operator_matrix as matrix
-from tests.unit.tools.rasters import Bench
+from tests.unit.tools.rasters import Bench, scene
 from tests.unit.verification import samples as s
 from tests.unit.verification import samples_densities as d
 from tests.unit.verification.samples import Sample
@@ -399,3 +399,24 @@ def test_the_statistic_of_a_mask_is_not_that_of_the_raster_under_it() -> None:
     plain = run_over([*matrix.BASE, *matrix.out("raster.summarize.statistic", ["i0"], statistic="max")], matrix.UTM)
     assert plain is not None
     assert "consistency.statistic_recomputes" in blamed(plain.but({"/result/value": 1.0}))
+
+
+@pytest.mark.parametrize(("neighbours", "alone"), [("queen", 2), ("rook", 4)])
+def test_pixels_without_neighbour_take_no_part_in_morans_i(neighbours: str, alone: int) -> None:
+    """Two pixels stand alone, two more touch each other at a corner."""
+    stored = np.random.default_rng(2).uniform(0, 1, (1, 20, 20))
+    stored[:, 10:] = -9.0
+    for row, column in ((13, 3), (17, 17), (14, 8), (15, 9)):
+        stored[0, row, column] = 0.5
+    bench = Bench(scene(stored, ["ndvi"], unit="1", nodata=-9.0))
+    nodes = [
+        ("a", "asset.scene", (), {"scene": "s"}),
+        ("b", "raster.product.band", ["a"], {"role": "ndvi"}),
+        ("m", "raster.summarize.moran", ["b"], {"neighbours": neighbours}),
+    ]
+    made = Sample(bench.execute(nodes, "m"), bench, question=bench.question)
+    assert made.observation.evidence.intermediate["valid_px"] == 204 - alone
+    name = "consistency.valid_count_recomputes"
+    assert name not in blamed(made)
+    for wrong in (204, 400, 100):
+        assert name in blamed(made.but({"/evidence/intermediate/valid_px": wrong})), wrong
