@@ -39,7 +39,7 @@ def made(stored: NDArray[Any], roles: list[str] | None = None, **more: Any) -> C
     return lambda pixel: scene(stored, roles or ROLES, pixel=pixel, **more)
 
 
-def on_grid(transform: Callable[[float], tuple[float, ...]] | None) -> Callable[[float], Made]:
+def on_grid(transform: Callable[[float], tuple[float, float, float, float, float, float]] | None) -> Callable[[float], Made]:
     def make(pixel: float) -> Made:
         info, stored = scene(U, ROLES, pixel=pixel)
         grid = Grid(width=W, height=H) if transform is None else Grid(crs="EPSG:32630", transform=transform(pixel), width=W,
