@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def crs_of(value: Mapping[str, Any], told: str = DEGREES) -> str:
     return DEGREES if "CRS84" in name else f"EPSG:{code}" if code else own.to_wkt()
 
 
+@lru_cache(maxsize=64)
 def _known(text: str) -> CRS:
     try:
         crs = CRS.from_user_input(text)
