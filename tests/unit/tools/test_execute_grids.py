@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import rasterio
 from numpy.typing import NDArray
+from pyproj import Geod
 from rasterio.enums import Resampling
 from rasterio.vrt import WarpedVRT
 from scipy import ndimage
 
+from apps.verification.checks import CHECKS, Case
 from tests.unit.tools.rasters import Bench, from_file, node_of, scene
 
 SRTM = "terrain_landcover/spDataLarge_srtm.tif"
@@ -189,3 +191,26 @@ def test_checks_do_not_take_them_for_something_else(last: list[Any]) -> None:
     b = Bench(optical())
     checks, decision = judged(Sample(b.execute([S, ("i", "raster.product.index", ["s1"], {"index": "ndvi"}), *last]), b))
     assert [c.check for c in checks if c.outcome == "failed"] == [] and decision.decision == "accept"
+
+
+@pytest.mark.parametrize("shift", [(0, 3), (3, 0)])
+def test_a_shift_in_metres_has_its_own_direction(shift: tuple[int, int]) -> None:
+    # degrees at 60 north: a step along a row is half as long as one down a column
+    rng = np.random.default_rng(4)
+    hard = np.kron(rng.integers(0, 2, (12, 13)), np.ones((20, 20))) * 100
+    one = (hard + ndimage.gaussian_filter(rng.normal(0, 400, hard.shape), 5) + 100)[None]
+    placed: dict[str, Any] = {"crs": "EPSG:4326", "pixel": 1e-4, "origin": (10.0, 60.0)}
+    b = Bench(scene(one, ["nir"], **placed), scene(np.roll(one, shift, axis=(1, 2)), ["nir"], scene_id="t", **placed))
+    o = b.execute([S, ("s2", "asset.scene", (), {"scene": "t"}), ("a", "raster.product.band", ["s1"], {"role": "nir"}),
+                   ("b", "raster.product.band", ["s2"], {"role": "nir"}), ("c", "raster.product.coregister", ["b", "a"], {})])
+    told = node_of(o, "c")
+    assert told["shift_px"] == pytest.approx(list(shift), abs=0.06)
+    lon, lat = 10 + 130e-4, 60 - 120e-4
+    rows, cols = told["shift_px"]
+    assert told["shift_m"] == pytest.approx(Geod(ellps="WGS84").inv(lon, lat, lon + cols * 1e-4, lat - rows * 1e-4)[2], rel=1e-6)
+    look = CHECKS["geometry.shift_believable"].look
+    assert look(Case(o, b.question, layers=b.layers)).outcome == "passed"
+    old = told["shift_length_px"] * (b.question.scenes[0].grid.gsd_m or 0)
+    wrong = o.model_copy(deep=True)
+    node_of(wrong, "c")["shift_m"] = old
+    assert look(Case(wrong, b.question, layers=b.layers)).outcome == "failed"
