@@ -64,7 +64,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 # pixels times neighbours that are looked at in one window
-_NEIGHBOURS_AT_ONCE = 3_000_000
+_NEIGHBOURS_AT_ONCE = 300_000
 
 
 class CannotLookError(Exception):

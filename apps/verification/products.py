@@ -149,17 +149,26 @@ def _held(planes: Sequence[Pixels]) -> Array:
     return np.stack([np.where(valid, data, np.nan) for data, valid in planes])
 
 
+def _alike(known: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], Any]]:
+    """(dates, columns) of the columns of a table that are valid on the same dates; few kinds of them as a rule."""
+    if known.all():
+        return [(known[:, 0], slice(None))] if known.shape[1] else []
+    if len(known) <= 62:
+        code = (known.astype(np.int64) << np.arange(len(known))[:, None]).sum(axis=0)
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    else:
+        _, first, which = np.unique(known, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
+    return [(known[:, k], at) for k, at in zip(first, parts, strict=True) if known[:, k].any()]
+
+
 def _of_columns(held: Array, function: Callable[[Array], Any]) -> Array:
     """A function of the valid dates of each pixel; pixels with the same dates valid are taken together."""
     flat = held.reshape(len(held), -1)
-    known = np.isfinite(flat)
     out = np.full(flat.shape[1], np.nan)
-    patterns, which = np.unique(known, axis=1, return_inverse=True)
-    which = which.ravel()
-    for k in range(patterns.shape[1]):
-        if patterns[:, k].any():
-            at = which == k
-            out[at] = function(flat[patterns[:, k]][:, at])
+    for dates, at in _alike(np.isfinite(flat)):
+        out[at] = function(flat[dates][:, at])
     return out.reshape(held.shape[1:])
 
 
@@ -220,10 +229,8 @@ def pixel_trend_of(planes: Sequence[Pixels], years: Sequence[float], params: Map
         raise NotFollowedError(f"a trend's {what!r} is not followed")
     n = np.isfinite(held).sum(axis=0)
     out, least = np.full(n.shape, np.nan), int(params.get("least_valid") or 3)
-    flat, known = held.reshape(len(held), -1), np.isfinite(held.reshape(len(held), -1))
-    patterns, which = np.unique(known, axis=1, return_inverse=True)
-    for k in range(patterns.shape[1]):
-        used, at = patterns[:, k], which.ravel() == k
+    flat = held.reshape(len(held), -1)
+    for used, at in _alike(np.isfinite(flat)):
         if used.sum() < least or np.ptp(x[used]) == 0:
             continue
         # the normal equations by QR, not by sums of products

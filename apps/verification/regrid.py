@@ -39,8 +39,11 @@ def places_in(source: Grid, target: Grid, window: Window) -> tuple[Array, Array]
     x, y = np.meshgrid(np.arange(col, col + width) + 0.5, np.arange(row, row + height) + 0.5)
     a, b, c, d, e, f = target.transform
     east, north = transformer(target.crs, source.crs).transform(a * x + b * y + c, d * x + e * y + f)
-    turned = np.linalg.inv(np.array([[source.transform[0], source.transform[1]], [source.transform[3], source.transform[4]]]))
     dx, dy = np.asarray(east) - source.transform[2], np.asarray(north) - source.transform[5]
+    a, b, _, d, e, _ = source.transform
+    if b == d == 0:
+        return dx / a, dy / e
+    turned = np.linalg.inv(np.array([[a, b], [d, e]]))
     return turned[0, 0] * dx + turned[0, 1] * dy, turned[1, 0] * dx + turned[1, 1] * dy
 
 
@@ -110,10 +113,15 @@ def gathered(read: Read, source: Grid, target: Grid, window: Window, method: str
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     index = np.where(inside, np.floor(y) * width + np.floor(x), -1).astype(int)
     # cells one of whose pixels lies on a border may have it or not
-    near = (np.minimum(np.abs(x - np.rint(x)), np.abs(y - np.rint(y))) <= _BORDER) & (x > -1) & (y > -1)
+    off = np.minimum(np.abs(x - np.rint(x)), np.abs(y - np.rint(y)))
+    near = (off <= _BORDER) & (x > -1) & (y > -1) & (x < width + 1) & (y < height + 1)
+    if source.crs == target.crs:
+        near &= off > 0  # nothing is rounded on the way: what lies on the border lies there
     sure = np.ones(shape, dtype=bool)
-    for i, j in zip(np.rint(y[near]).astype(int), np.rint(x[near]).astype(int), strict=True):
-        sure[max(0, i - 1) : i + 1, max(0, j - 1) : j + 1] = False
+    i, j = np.rint(y[near]).astype(int), np.rint(x[near]).astype(int)
+    for down in (-1, 0):
+        for right in (-1, 0):
+            sure[np.clip(i + down, 0, height - 1), np.clip(j + right, 0, width - 1)] = False
     everyone, mine = np.bincount(index[inside], minlength=width * height), inside & known
     n = np.bincount(index[mine], minlength=width * height)
     if method == "average":

@@ -266,7 +266,7 @@ def _windows(case: Case, ref: LayerRef, name: str) -> list[Window]:
     size = 2 * sum(halos) + 1
     if ref.grid.width * ref.grid.height * size * size <= 250_000:
         return [(0, 0, ref.grid.width, ref.grid.height)]
-    side = max(4, min(case.limits.look_window_px, 1000 // size))
+    side = max(4, min(case.limits.look_window_px, 300 // size))
     return look_windows(case, ref.grid, side)[0]
 
 

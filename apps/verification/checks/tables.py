@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -72,8 +71,9 @@ def transitions_recount(case: Case) -> Finding:
         return not_applicable(found)
     (ref, before, one), (_, after, other) = found
     both = one & other
-    pairs = Counter(zip(before[both].astype(int).tolist(), after[both].astype(int).tolist(), strict=True))
-    total = sum(pairs.values())
+    codes, counts = np.unique(before[both].astype(np.int64) * 65536 + after[both].astype(np.int64), return_counts=True)
+    pairs = {(int(k) // 65536, int(k) % 65536): int(n) for k, n in zip(codes, counts, strict=True)}
+    total = int(counts.sum())
     told = {(number_of(i.get("from")), number_of(i.get("to"))): i for i in case.items()}
     if set(told) != set(pairs):
         return failed(
@@ -94,7 +94,12 @@ def transitions_recount(case: Case) -> Finding:
             return failed(f"The share from class {old} to {new} is not that of its pixels.", measured=share, expected=n / total,
                           at=_ITEMS)
         if area is not None:
-            mine = area_of_mask_m2(both & (before == old) & (after == new), ref.grid, scene.gsd_m).area_m2
+            is_even = ref.grid.area_method == "grid" and ref.grid.grid_pixel_area_m2 is not None
+            mine = (
+                n * float(ref.grid.grid_pixel_area_m2 or 0.0)
+                if is_even
+                else area_of_mask_m2(both & (before == old) & (after == new), ref.grid, scene.gsd_m).area_m2
+            )
             if not case.is_same(area, mine, case.limits.area_rel_tolerance):
                 return failed(f"The area from class {old} to {new} is not that of its pixels.", measured=area, expected=mine,
                               unit="m2", at=_ITEMS)
