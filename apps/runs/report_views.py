@@ -19,6 +19,7 @@ from apps.core.errors import NotFoundError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import LayerRef
+from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore
 from apps.runs import selectors
 from apps.runs.assembly import layers
@@ -119,8 +120,14 @@ def _figure(state: RunState, store: LayerStore) -> Figure | None:
         caption.append("No CRS: a picture, not a map.")
     if held is not None:
         caption.append(f"Drawn for observation {held.observation.step}: {'; '.join(seen.drawn) or 'nothing but the scene'}.")
-    gsd = scene.effective_gsd_m
-    return Figure(seen.rgba, tuple(caption), gsd * scene.grid.width / seen.rgba.shape[1] if gsd else None)
+    return Figure(seen.rgba, tuple(caption), metres_across(scene, seen.rgba.shape[1]))
+
+
+def metres_across(scene: SceneInfo, columns: int) -> float | None:
+    """Metres of a step to the right in a picture of the whole scene with so many columns, for its scale bar: a pixel need not be
+    as wide as high. None where nobody knows."""
+    side = scene.grid.pixel_sides_m()[0] if scene.grid.crs is not None else scene.effective_gsd_m
+    return side * scene.grid.width / columns if side else None
 
 
 def report_pdf(request: HttpRequest, run: Run, state: RunState, store: LayerStore) -> bytes:

@@ -95,7 +95,7 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
     off_px, off_m = math.hypot(offs[0][0], offs[1][0]), math.hypot(offs[0][1], offs[1][1])
     value: float
     if unit == "deg":
-        value, off = _bearing(scene, azimuth, off_px / px, first, second)
+        value, off = _bearing(scene, azimuth, _across(scene, metres, off_px / px, first, second), first, second)
     elif unit == "px":
         value, off, how = px, off_px, "pixels"
     else:
@@ -211,6 +211,16 @@ def _geodesic(lonlat: list[tuple[float, float]] | None) -> tuple[float | None, f
         return None, None, None
     forth, back, metres = geod_of("EPSG:4326").inv(*lonlat[0], *lonlat[1])
     return float(metres), float(forth) % 360, float(back) % 360
+
+
+def _across(scene: SceneInfo, metres: float | None, share: float, first: _Place, second: _Place) -> float:
+    """By how much of their distance two places may lie off to the side, where a pixel may be longer than on the way between
+    them; ``share``: along the way."""
+    if metres is None or scene.grid.crs is None:
+        return share
+    middle = [(p + q) / 2 for p, q in zip(first.px, second.px, strict=True)]
+    side = max(scene.grid.pixel_sides_m(*middle))
+    return max(share, math.hypot(*(max(place.off_px * side, place.off_m) for place in (first, second))) / metres)
 
 
 def _bearing(scene: SceneInfo, azimuth: float | None, share: float, first: _Place, second: _Place) -> tuple[float, float]:

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from pypdf import PdfReader
 from pypdf.generic import ContentStream
+from pyproj import Geod
 
 from apps.runs.printed import FONTS, Figure, page_tree, pdf_bytes, round_length
+from apps.runs.report_views import metres_across
+from tests.unit.tools.rasters import scene
 
 
 def text_of(data: bytes) -> str:
@@ -89,3 +92,13 @@ def test_unclosed_and_crossed_elements_are_read_through() -> None:
 def test_the_fonts_may_ship() -> None:
     terms = (FONTS / "DejaVu-LICENSE.txt").read_text()
     assert "Permission is hereby granted, free of charge" in terms and "publish, distribute" in terms
+
+
+def test_a_scale_bar_is_as_long_as_the_ground_under_it() -> None:
+    pixels = np.ones((1, 100, 400), dtype=np.uint8)
+    degrees, _ = scene(pixels, ["gray"], crs="EPSG:4326", pixel=1e-4, origin=(10.0, 60.0))
+    across = Geod(ellps="WGS84").inv(10, 59.995, 10.04, 59.995)[2]
+    assert metres_across(degrees, 200) == pytest.approx(across / 200, rel=1e-5)
+    picture, _ = scene(pixels, ["gray"], crs=None)
+    assert metres_across(picture, 200) is None
+    assert metres_across(picture.model_copy(update={"gsd_m": 0.5}), 200) == 1.0

@@ -20,6 +20,7 @@ from apps.tools.registration import estimated_shift
 from apps.verification.checks import CHECKS, Case
 from tests.unit.tools.rasters import Bench, from_file, scene
 
+GEOD = Geod(ellps="WGS84")
 RNG = np.random.default_rng(11)
 ROLES = ["blue", "green", "red"]
 
@@ -270,6 +271,18 @@ def test_what_a_detector_found_is_a_landmark_where_it_is_the_only_one() -> None:
         assert o.status.needs["code"] == "NEEDS_LANDMARKS" and f"found {len(boxes)} × plane" in o.status.reason
     o = between(two, "px:0,0", {"name": "the plane", "layer": layer})
     assert o.status.needs["code"] == "NEEDS_LANDMARKS" and "found 2 × plane, and 1 was meant" in o.status.reason
+
+
+def test_a_bearing_is_unsure_by_the_longer_side_of_a_pixel() -> None:
+    # at 60 north pixels of equal degrees are twice as high as wide: two places east of each other may lie a pixel's height off
+    b = Bench(scene(np.ones((1, 100, 100), dtype=np.uint8), ["gray"], crs="EPSG:4326", pixel=1e-4, origin=(10.0, 60.0)))
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "measurement", "landmarks": ["px:20,50", "px:80,50"],
+                            "landmarks_method": {"measure": "azimuth"}})
+    lat = 60 - 50e-4
+    wide, high = GEOD.inv(10, lat, 10.006, lat)[2], GEOD.inv(10, lat - 5e-5, 10, lat + 5e-5)[2]
+    assert o.result.value == pytest.approx(90, abs=0.01)
+    half = math.degrees(math.asin(math.hypot(high, high) / wide))
+    assert o.result.interval == pytest.approx((o.result.value - half, o.result.value + half), rel=1e-5)
 
 
 @pytest.mark.parametrize(("places", "code", "part"), [
