@@ -119,7 +119,7 @@ def _layer(case: Case, ref: LayerRef) -> Placed:
         shapely.transform(g, lambda p: np.column_stack((a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f)))
         for g in shapes
     ]
-    return Placed([_to_degrees(g, grid.crs) for g in moved], grid.gsd_m or 0.0)
+    return Placed([_to_degrees(g, grid.crs) for g in moved], max(grid.pixel_sides_m()))
 
 
 def _pieces(case: Case, ref: LayerRef, grid: Grid) -> list[BaseGeometry]:
