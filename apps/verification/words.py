@@ -75,8 +75,9 @@ _UNIT_ASKED = re.compile(
     r"square met(?:re|er)s?|kilomet(?:re|er)s?|met(?:re|er)s?|km|percent|per cent|%)(?![\w])"
 )
 _PER_AREA = re.compile(
-    r"\b(?:how many|number|numbers|count|density|densities)\b.*?\b(?:per|for each|in each)\s+(hectare|ha|km2|km²|m2|m²|"
-    r"square kilomet(?:re|er)|square met(?:re|er))(?![\w])"
+    # hectares per km² are a share, trees per km² a density
+    r"\b(?:(?:how many|numbers? of|count of)(?! (?:hectares?|ha|km2|km²|m2|m²|square|acres?)(?![\w]))|density|densities)\b.*?"
+    r"\b(?:per|for each|in each)\s+(hectare|ha|km2|km²|m2|m²|square kilomet(?:re|er)|square met(?:re|er))(?![\w])"
 )
 
 

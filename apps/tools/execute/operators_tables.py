@@ -430,8 +430,8 @@ class PlaceSums:
             data = sample.data[at]
             weight = np.where(sample.valid[at], data if self.weighted else data != 0, 0.0)
             cols, rows = np.arange(at[1].start, at[1].stop) + c + 0.5, np.arange(at[0].start, at[0].stop) + r + 0.5
-            out.append((int(np.count_nonzero(sample.valid[at])), int(np.count_nonzero(weight)), float(weight.sum()), float((weight.sum(axis=0) * cols).sum()),
-                        float((weight.sum(axis=1) * rows).sum())))
+            out.append((int(np.count_nonzero(sample.valid[at])), int(np.count_nonzero(weight)), float(weight.sum()),
+                        float((weight.sum(axis=0) * cols).sum()), float((weight.sum(axis=1) * rows).sum())))
         return out
 
     def merge(self, part: list[tuple[int, int, float, float, float]]) -> None:

@@ -10,6 +10,7 @@ from pyproj import Geod
 from scipy import stats
 
 from apps.core.geo.grid import Grid
+from apps.verification import words
 from apps.verification.checks import CHECKS, Limits, run_checks
 from tests.unit.tools import test_operator_matrix as matrix
 from tests.unit.tools.rasters import Bench, scene
@@ -138,7 +139,7 @@ def of_sites(region: dict[str, Any] | None) -> Any:
 def test_the_density_of_a_file_stands_on_a_region_or_is_asked_back() -> None:
     ring = [(-0.9, 50.7), (-0.6, 50.7), (-0.6, 50.9), (-0.9, 50.9), (-0.9, 50.7)]
     bench, made = of_sites({"type": "Polygon", "coordinates": [[list(xy) for xy in ring]]})
-    area_m2 = abs(Geod(ellps="WGS84").polygon_area_perimeter(*zip(*ring, strict=True))[0])
+    area_m2 = abs(Geod(ellps="WGS84").polygon_area_perimeter([x for x, _ in ring], [y for _, y in ring])[0])
     assert made.result.value == pytest.approx(3 / area_m2 * 1e6, rel=2e-3)
     sample = Sample(made, bench, question=bench.question, has_reader=False)
     assert "consistency.density_recomputes" not in blamed(sample)
@@ -420,3 +421,14 @@ def test_pixels_without_neighbour_take_no_part_in_morans_i(neighbours: str, alon
     assert name not in blamed(made)
     for wrong in (204, 400, 100):
         assert name in blamed(made.but({"/evidence/intermediate/valid_px": wrong})), wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "metric"),
+    [("how many trees per hectare are there?", "1/ha", "density"), ("number of cars per square kilometre", "1/km2", "density"),
+     ("what is the density of trees?", "", "density"), ("how many hectares of water are there?", "ha", "area"),
+     ("how many m2 of water are there per ha?", "m2", "area"), ("how many trees are there?", "", "count"),
+     ("what share of each hectare is water?", "", "ratio")],
+)  # fmt: skip
+def test_words_of_a_density(text: str, unit: str, metric: str) -> None:
+    assert (words.unit_named(text), words.metric_named(text)) == (unit, metric)
