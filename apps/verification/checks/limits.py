@@ -81,6 +81,9 @@ class Limits(BaseModel):
     look_window_px: int = Field(default=32, description="side of such a window; 4 × 32² = 4,096 pixels")
     witness_points: int = Field(default=12, description="pixels that the tool says it read, compared in a large scene")
     witness_tolerance: float = Field(default=1e-5, description="relative difference of such a pixel that still is the same")
+    shift_gain: float = Field(
+        default=0.01, description="how much better a mask from prompts may part the picture's colours some pixels off its place"
+    )
     max_layer_px: int = Field(default=4_000_000, description="result layers up to this many pixels are read whole")
     mask_agreement: float = Field(default=0.995, description="share of pixels on which mask and own recomputation must agree")
     validity_agreement: float = Field(default=0.995, description="share of pixels on which validity and own nodata policy agree")

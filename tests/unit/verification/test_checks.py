@@ -245,6 +245,18 @@ def pointed_at(kind: int) -> Sample:
     return made.but({"/arguments/regions_method": {"kind": "prompt", "points": [[col + 0.5, row + 0.5, kind]]}})
 
 
+def beside(by_px: int) -> Sample:
+    """The same mask, so many columns to the right."""
+    made = pointed_at(1)
+    at, ref = next((k, r) for k, r in enumerate(made.observation.result.layers) if r.kind == "mask")
+    assert ref.grid is not None
+    mask, valid = made.bench.layers.read_mask(ref)
+    moved = np.roll(mask, by_px, axis=1)
+    moved[:, :by_px] = False
+    put = made.bench.layers.put_mask(moved, valid, ref.grid, label=ref.label, scene_id=ref.source_scene_id)
+    return made.but({f"/result/layers/{at}/artifact": put.artifact, f"/result/layers/{at}/n": put.n})
+
+
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "contract.evidence_present": (s.mean, lambda: s.mean().but({"/evidence/source/band_mapping": ...}), "inconclusive"),
     "contract.unit_known": (s.area, lambda: s.area().but({"/result/unit": "morgen"}), "failed"),
@@ -305,6 +317,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "geometry.gsd_matches_crs": (s.area, lambda: s.area().but({"/inputs/0/gsd_m": 30.0}), "failed"),
     "geometry.gsd_present": (lambda: s.measured("area"), lambda: no_size(s.area()), "failed"),
     "geometry.area_method_lawful": (lambda: mercator("geodesic"), lambda: mercator("planar"), "failed"),
+    "geometry.mask_lies_where_colours_part": (lambda: pointed_at(1), lambda: beside(5), "failed"),
     "geometry.mask_holds_its_points": (lambda: pointed_at(1), lambda: pointed_at(0), "failed"),
     "geometry.mask_agrees_with_boxes": (lambda: mask_and_boxes(0), lambda: mask_and_boxes(60), "failed"),
     "radiometry.fraction_in_range": (s.share, lambda: times(s.share(), 100), "failed"),
