@@ -568,10 +568,9 @@ def _length_of_mask(subject: Measured) -> Figure:
     value = float(_ground_m(subject, smooth[one], smooth[other]).sum())
     # a pixel that is linked to none is both ends of its piece
     n_ends = np.clip(2 - degree, 0, 2)
-    # skeletons are made in pixels, whatever their shape on the ground
-    half_width = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
     pixel = max(step_m["down"], step_m["right"])
-    high = by_steps + float((n_ends * (half_width[rows, cols] + 0.5)).sum()) * pixel
+    # skeletons are made in pixels, whatever their shape on the ground
+    high = by_steps + float((n_ends[n_ends > 0] * (_half_width_px(mask, at[n_ends > 0]) + 0.5)).sum()) * pixel
     low = max(0.0, by_steps * _least_of_steps(step_m) - 0.5 * pixel * float(n_ends.sum()))
     length_px = float(np.linalg.norm(smooth[one] - smooth[other], axis=1).sum())
     return Figure(value, min(low, value), high, None, {
@@ -598,6 +597,15 @@ def _says_which_length(spec: MeasureSpec, subject: Measured) -> None:
                          "each reaches (extent)?", code="BAD_ARGUMENT", needs={"length_of": ["outline", "extent"]})
     if spec.length_of and (spec.each or spec.clip):
         raise ModelError("The outline or extent of polygons is not cut at others and not listed for each.", code="BAD_ARGUMENT")
+
+
+def _half_width_px(mask: NDArray[np.bool_], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far in pixels the nearest pixel outside of the mask lies from these centres (n, 2; columns, rows) inside."""
+    if not len(at):
+        return np.zeros(0)
+    held = np.pad(mask, 1)
+    rows, cols = np.nonzero(ndimage.binary_dilation(held) & ~held)
+    return np.asarray(cKDTree(np.stack([cols - 0.5, rows - 0.5], axis=1)).query(at)[0], dtype=np.float64)
 
 
 def _smoothed(at: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64],
