@@ -232,3 +232,54 @@ def test_wrong_landmarks_are_refused(landmarks: list[str], part: str) -> None:
     o = Bench(SCENES["right"](10.0)).call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "measurement",
                                                        "landmarks": landmarks})
     is_refused_clearly(o, part)
+
+
+# --- what is left out, and what is said of it ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("pixel", [10.0, 20.0])
+def test_clouds_of_either_date_are_no_change(pixel: float) -> None:
+    """Landsat Collection 2: bit 3 is cloud, bit 4 its shadow. At 20 m the later image lies on a grid of its own."""
+    step = int(pixel / 10)
+    before = np.concatenate([U, np.zeros((1, H, W), np.uint8)]).astype(np.uint16)
+    after = np.concatenate([V, np.zeros((1, H, W), np.uint8)]).astype(np.uint16)
+    before[:4, 60:80, 80:110], before[4, 60:80, 80:110] = 240, 1 << 3
+    after[:4, 4:14, 90:120], after[4, 4:14, 90:120] = 20, 1 << 4
+    two = []
+    for stored, name, date, size in ((before, "a", "2020-01-01", 10.0), (after[:, ::step, ::step], "b", "2021-01-01", pixel)):
+        info, kept = scene(stored, [*ROLES, "qa"], scene_id=name, date=date, pixel=size)
+        bands = tuple(b.model_copy(update={"scheme": "landsat_c2"}) if b.role == "qa" else b for b in info.bands)
+        two.append((info.model_copy(update={"bands": bands}), kept))
+    b = Bench(*two)
+    o = b.call("perceive", {"image_paths": ["a", "b"], "objective": "x", "mode": "change"})
+    assert o.status.state == "ok", o.status.reason
+    mask, valid = b.layers.read_mask(o.result.layers[0])
+    assert not valid[60:80, 80:110].any() and not valid[4:14, 90:120].any() and not (mask & ~valid).any()
+    assert o.evidence.validity["quality_mask"] and o.evidence.intermediate["valid_px"] == int(valid.sum())
+    if step == 1:
+        assert o.evidence.intermediate["valid_px"] == H * W - 20 * 30 - 10 * 30
+        assert abs(int(mask.sum()) - N_CHANGED) <= 0.02 * N_CHANGED
+    assert mask[22:38, 22:48].mean() > 0.9
+
+
+def test_a_prompt_keeps_to_its_region_and_takes_no_point_beside_it() -> None:
+    ring = {"type": "Polygon", "coordinates": [[[0, 0], [64, 0], [64, 96], [0, 96], [0, 0]]]}
+    b = Bench(SCENES["right"](10.0))
+    asked = {"image_paths": ["s"], "objective": "x", "mode": "regions", "target_groups": {"lake": []}, "region": ring,
+             "region_crs": "image"}
+    o = b.call("perceive", {**asked, "regions_method": {"kind": "prompt", "points": [[54, 48, 1], [5, 5, 0]]}})
+    mask, valid = b.layers.read_mask(o.result.layers[0])
+    west = DISC & (_X < 64)
+    assert not (mask[:, 64:] | valid[:, 64:]).any()
+    assert 2 * (mask & west).sum() / (mask.sum() + west.sum()) > 0.95
+    counts = o.evidence.intermediate["histogram"]["counts"]
+    assert sum(counts) <= o.evidence.intermediate["valid_px"] == 64 * 96 and counts[0] > 0 and counts[-1] > 0
+    o = b.call("perceive", {**asked, "regions_method": {"kind": "prompt", "points": [[74, 48, 1], [5, 5, 0]]}})
+    is_refused_clearly(o, "outside the region")
+
+
+@pytest.mark.parametrize("unit, is_warned", [("DN", True), ("reflectance", False)])
+def test_a_threshold_from_reflectance_on_bare_numbers_is_warned_of(unit: str, is_warned: bool) -> None:
+    made_scene = scene((P * 40).astype(np.uint16), ROLES, unit=unit, scale=1e-4 if unit == "reflectance" else 1.0)
+    o = ask(made_scene, MODES["regions"])
+    assert o.evidence.intermediate["mask_px"] == N_DISC and o.evidence.validity["calibrated"] is not is_warned
+    assert any("uncalibrated numbers" in line.message for line in o.status.log) is is_warned
+    assert any("shadows" in n for n in o.evidence.validity["not_for"])
