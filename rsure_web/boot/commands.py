@@ -147,7 +147,7 @@ def _test(arguments: list[str]) -> int:
         env.pop("DJANGO_SETTINGS_MODULE")  # tests/conftest.py sets it, after the rest of its environment
         if chromium:
             env["RSURE_CHROMIUM"] = chromium
-        command = [PYTHON, "-m", "pytest", *_test_processes(arguments), *arguments]
+        command: list[str | Path] = [PYTHON, "-m", "pytest", *_test_processes(arguments), *arguments]
         process = subprocess.Popen(command, cwd=ROOT, env=env, preexec_fn=die_with_parent)
         while True:
             try:
