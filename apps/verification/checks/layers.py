@@ -140,7 +140,7 @@ def _unlike(case: Case, ref: LayerRef, entry: dict[str, Any]) -> Difference | tu
     whole = ref.grid.width * ref.grid.height < _ALWAYS_WHOLE_PX or any(same_grid(ref.grid, s.grid) for s in case.used_scenes)
     found: Difference | tuple[()] | None = None
     for values in _candidates(case, ref):
-        wrong = _exact(case, values, n, figures) if whole else _sampled(case, values, figures)
+        wrong = _exact(case, values, n, figures) if whole else _sampled(case, values, n, figures)
         if not wrong:
             return ()
         # of two readings the one that comes nearer is told
@@ -166,9 +166,13 @@ def _exact(case: Case, values: NDArray[Any], n: float, figures: dict[str, float]
     return ()
 
 
-def _sampled(case: Case, values: NDArray[Any], figures: dict[str, float]) -> Difference | tuple[()]:
-    if not values.size or "n_true" in figures:
+def _sampled(case: Case, values: NDArray[Any], n: float, figures: dict[str, float]) -> Difference | tuple[()]:
+    if not values.size or not n:
         return ()
+    if "n_true" in figures:
+        share, told = float(np.count_nonzero(values)) / values.size, figures["n_true"] / n
+        apart = 1.5 * case.limits.sample_sigmas * math.sqrt(max(told * (1 - told), 1 / values.size) / values.size)
+        return () if abs(share - told) <= apart else ("share of true pixels", share, told)
     low, high, mean = float(values.min()), float(values.max()), float(values.mean(dtype=np.float64))
     room = 1e-6 * max(abs(low), abs(high)) + 1e-12
     if low < figures["min"] - room:
