@@ -58,6 +58,7 @@ from apps.verification.look import (
     estimate,
     look_of,
     look_windows,
+    same_grid,
     scene_of_node,
     statistic_function,
     step_of,
@@ -342,6 +343,19 @@ def _inside(case: Case, ref: LayerRef, window: tuple[int, int, int, int] | None 
         return None
 
 
+THINNED = "the layer may hold every 2nd, 4th, … pixel alone; layer_agrees_with_figures looks at it as at a sample"
+# layers of fewer pixels hold all of them
+_ALWAYS_WHOLE_PX = 240_000
+
+
+def _may_be_thinned(case: Case, ref: LayerRef) -> bool:
+    """True for a large layer of a graph that is on none of the scenes' grids: of large rasters a part of the pixels is kept."""
+    grid = ref.grid
+    if grid is None or not case.nodes or grid.width * grid.height < _ALWAYS_WHOLE_PX:
+        return False
+    return not any(same_grid(grid, s.grid) for s in case.used_scenes)
+
+
 def _gsd_of(case: Case, ref: LayerRef) -> float | None:
     sources = case.arguments.get("sources")
     for source in sources if isinstance(sources, list) else ():
@@ -503,6 +517,8 @@ def statistic_recomputes(case: Case) -> Finding:
     entries = [n for n in (told if isinstance(told, list) else ()) if isinstance(n, dict)]
     if any(n.get("id") in made_of and n.get("kind") == "mask" for n in entries):
         return not_applicable("the statistic is of a mask, the raster is what the mask was cut from")
+    if _may_be_thinned(case, ref):
+        return not_applicable(THINNED)
     try:
         raster = case.raster(ref)
     except LayerUnreadableError as error:
@@ -557,6 +573,8 @@ def valid_count_recomputes(case: Case) -> Finding:
     if case.nodes.get(case.output, {}).get("op") == "raster.summarize.zonal":
         return not_applicable("the count is that of the zones' pixels, which are looked at in the source")
     ref = rasters[0]
+    if _may_be_thinned(case, ref):
+        return not_applicable(THINNED)
     try:
         valid = case.raster(ref).valid[0] if ref.kind == "raster" else case.mask(ref)[1]
     except LayerUnreadableError:
@@ -764,6 +782,8 @@ def classes_recount(case: Case) -> Finding:
     ref = next((r for r in case.observation.result.layers if r.grid is not None and r.kind in ("classes", "raster")), None)
     if ref is None or ref.grid is None or not case.is_small(ref):
         return not_applicable("no class map that can be counted")
+    if _may_be_thinned(case, ref):
+        return not_applicable(THINNED)
     try:
         values = case.valid_values(ref)
     except LayerUnreadableError as error:

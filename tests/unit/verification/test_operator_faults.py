@@ -17,6 +17,7 @@ from apps.verification.checks import Case, Limits, run_checks
 from apps.verification.checks.document import NOT_FOLLOWED
 from tests.unit.tools import test_operator_matrix as matrix
 from tests.unit.tools.rasters import Bench, MemoryReader
+from tests.unit.verification.samples_new import landsat
 
 IDS = [str(c.id) for c in matrix.CASES]
 REGION = {"type": "Polygon", "coordinates": [[[3, 4], [50, 6], [44, 40], [6, 41], [3, 4]]]}
@@ -180,3 +181,29 @@ def test_right_results_pass_on_every_grid_in_a_region_and_seen_in_part(case: str
             for limits in LOOKS:
                 wrong = {c for c in failing(found, bench, limits) if c.startswith("consistency.")}
                 assert not wrong, (place, region, limits.full_look_px, limits.dense_look_px, wrong)
+
+
+LARGE = [
+    ("raster.summarize.statistic", "i", {"statistic": "mean"}),
+    ("raster.summarize.histogram", "i", {}),
+    ("raster.summarize.class_areas", "c", {}),
+    ("raster.product.focal", "i", {}),
+]
+
+
+@pytest.mark.parametrize(("op", "of", "params"), LARGE)
+def test_layers_of_large_scenes_hold_a_part_of_the_pixels_and_pass(op: str, of: str, params: dict[str, Any]) -> None:
+    info, pixels = landsat()
+    tiled = np.tile(pixels, (1, 10, 10))
+    grid = info.grid.model_copy(update={"width": tiled.shape[2], "height": tiled.shape[1]})
+    digest = "sha256:" + hashlib.sha256(tiled.tobytes()).hexdigest()
+    bench = Bench((info.model_copy(update={"grid": grid, "artifact": digest}), tiled))
+    nodes = [("s1", "asset.scene", (), {"scene": "s"}), ("i", "raster.product.index", ("s1",), {"index": "ndvi"}),
+             ("c", "raster.product.classify", ("i",), {"preset": "ndvi_cover"}), ("out", op, (of,), params)]
+    observation = bench.execute(nodes, "out")
+    kept = observation.result.layers[0].grid
+    assert kept is not None and kept.width < grid.width and kept.width * kept.height > 1_000_000
+    assert not {c for c in failing(observation, bench) if c.startswith("consistency.")}
+    higher, _ = falsified_layer(bench, observation.result.layers[0])
+    if higher.kind == "raster":
+        assert "consistency.layer_agrees_with_figures" in failing(instead(observation, layers=(higher,)), bench)
