@@ -144,10 +144,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     parents = [m.parent for m in (subject, reference) if m is not None and m.parent is not None]
     status = _layer_status(parents)
     evidence = Evidence(
-        source={"layers": [m.describe() for m in opened.values()], "metric": spec.metric,
-                "unit": {"output": unit, "base": _base_unit(spec.metric)},
-                "spec": {**spec.model_dump(mode="json"), "unit": unit},
-                "region": {"given": region is not None, "crs": region_crs}},
+        source=_source(opened, spec, unit, region is not None, region_crs),
         intermediate={"numerator": _finite(figure.numerator), "denominator": _finite(figure.denominator), "n_px": figure.n_px,
                       **figure.evidence, **notes, "items": len(figure.items)},
         validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
@@ -203,10 +200,7 @@ def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, M
     parents = [m.parent for m in (subject, reference) if m is not None and m.parent is not None]
     status = _layer_status(parents)
     evidence = Evidence(
-        source={"layers": [m.describe() for m in opened.values()], "metric": spec.metric,
-                "unit": {"output": unit, "base": _base_unit(spec.metric)},
-                "spec": {**spec.model_dump(mode="json"), "unit": unit},
-                "region": {"given": region is not None, "crs": region_crs}},
+        source=_source(opened, spec, unit, region is not None, region_crs),
         intermediate={"numerator": _finite(table.total), "denominator": _finite(table.denominator), "n_px": None,
                       **table.evidence, "items": len(items)},
         validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
@@ -323,6 +317,14 @@ def _quantity(arguments: MeasureArguments) -> str:
 
 def _finite(x: float | int | None) -> float | int | None:
     return None if x is None or not math.isfinite(x) else x
+
+
+def _source(opened: Mapping[str, Measured], spec: MeasureSpec, unit: str, has_region: bool, region_crs: str
+            ) -> dict[str, JsonValue]:
+    """What a figure was made of: layers, metric, unit, what was asked, and the region."""
+    return {"layers": [m.describe() for m in opened.values()], "metric": spec.metric,
+            "unit": {"output": unit, "base": _base_unit(spec.metric)}, "spec": {**spec.model_dump(mode="json"), "unit": unit},
+            "region": {"given": has_region, "crs": region_crs}}
 
 
 def _layer_status(parents: Sequence[Any]) -> str:
