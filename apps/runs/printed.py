@@ -332,7 +332,7 @@ def _table(node: Node, sheet: dict[str, Any], width: float) -> Iterator[Any]:
     columns = max((len(row) for row in rows), default=0)
     if columns:
         parts = [float(p) for p in node.attributes.get("data-widths", "").split()]
-        yield _grid([row + [""] * (columns - len(row)) for row in rows], parts, width, heads)
+        yield from _grid([row + [""] * (columns - len(row)) for row in rows], parts, width, heads)
 
 
 def _definitions(node: Node, sheet: dict[str, Any], width: float) -> Iterator[Any]:
@@ -345,17 +345,36 @@ def _definitions(node: Node, sheet: dict[str, Any], width: float) -> Iterator[An
         if term.tag == "dt" and said.tag == "dd"
     ]
     if rows:
-        yield _grid(rows, [1, 4], width, 0)
+        yield from _grid(rows, [1, 4], width, 0)
 
 
-def _grid(rows: list[list[Any]], parts: Sequence[float], width: float, heads: int) -> Any:
-    from reportlab.platypus import Table
-
+def _grid(rows: list[list[Any]], parts: Sequence[float], width: float, heads: int) -> Iterator[Any]:
+    """Tables of the rows, one below the other. A row that no page can hold is a table of its own, since that one alone may be
+    parted within: a table that may part all its rows loses one where the foot of a page holds no line of it."""
     columns = len(rows[0])
     given = list(parts) if len(parts) == columns else [1.0] * columns
     widths = [width * p / sum(given) for p in given]
     heights = [_row_height(row, widths) for row in rows]
-    table = Table(rows, colWidths=widths, rowHeights=heights, repeatRows=heads, splitInRow=1, spaceAfter=6)
+    start = 0
+    for at, height in enumerate([*heights, None]):
+        if height is not None:
+            continue
+        # the heading goes with the rows that it stands above
+        if at > start:
+            n = min(heads - start, at - start) if start < heads else 0
+            yield _rows_together(rows[start:at], widths, heights[start:at], n, at < len(rows))
+        if at < len(rows):
+            yield _rows_together(rows[at : at + 1], widths, [None], 0, at + 1 < len(rows))
+        start = at + 1
+
+
+def _rows_together(
+    rows: list[list[Any]], widths: list[float], heights: list[float | None], heads: int, goes_on: bool
+) -> Any:
+    from reportlab.platypus import Table
+
+    table = Table(rows, colWidths=widths, rowHeights=heights, repeatRows=heads, splitInRow=int(None in heights),
+                  spaceAfter=0 if goes_on else 6)  # fmt: skip
     left, right, top, bottom = _CELL_PT
     table.setStyle(
         [

@@ -49,11 +49,12 @@ def layers_of_nodes(case: Case) -> list[tuple[int, LayerRef, str]]:
     def kind(name: str) -> str:
         return str(told[name][1].get("kind") or "") if name in told and told[name][1].get("status") != "failed" else ""
 
-    if case.output not in told:
+    # a record may tell of nodes that the call does not have
+    if case.output not in told or case.output not in case.nodes:
         return []
     wanted = [case.output] if kind(case.output) else [i for i in case.nodes[case.output]["inputs"] if kind(i)]
     for name in list(wanted):
-        if kind(name) == "mask":
+        if kind(name) == "mask" and name in case.nodes:
             wanted += [i for i in case.nodes[name]["inputs"] if kind(i) not in ("", "mask")]
     wanted = list(dict.fromkeys(wanted))
     if len(wanted) > _MOST_LAYERS:
