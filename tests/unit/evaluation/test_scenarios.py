@@ -53,7 +53,8 @@ def test_a_detector_with_a_poor_record_is_asked_again_at_another_scale(tmp_path:
     honest, once = by["", "no call"], by["objects_overlooked", "one call"]
     assert kinds(honest) == [("other_scale", "answered", "accept")]
     assert honest.is_right
-    assert [(k, a) for k, _, a in kinds(once)] == [("other_scale", "reject")]
+    # what the other scale finds does not bear the struck call out, nor does a closer look
+    assert [k for k, _, _ in kinds(once)] == ["other_scale", "closer_look"] and kinds(once)[-1][2] == "reject"
     assert once.is_abstained
     (row,) = table(runs)
     assert row["honest"]["right"] == row["honest"]["runs"] == 1
