@@ -154,7 +154,12 @@ def is_refused_clearly(o: Any, part: str) -> None:
     assert o.result.value is None and o.result.interval is None and not o.result.layers
 
 
-@pytest.mark.parametrize("name", MODES)
+# what these look with are installed apart
+BY_MODELS = ("document", "scene", "vehicles")
+EACH_MODE = [pytest.param(m, marks=pytest.mark.ml) if m in BY_MODELS else m for m in MODES]
+
+
+@pytest.mark.parametrize("name", EACH_MODE)
 def test_wrong_scenes_give_the_right_value_or_a_clear_refusal(name: str) -> None:
     mode, wrong = MODES[name], []
     for kind, make in SCENES.items():
@@ -174,12 +179,12 @@ def test_wrong_scenes_give_the_right_value_or_a_clear_refusal(name: str) -> None
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("name", EACH_MODE)
 @pytest.mark.parametrize("kind", REGIONS)
-def test_wrong_regions_are_refused_by_every_mode(kind: str) -> None:
-    region, crs, part = REGIONS[kind]
-    for mode in MODES.values():
-        o = ask(SCENES["right"](mode.pixel), mode, region=region, region_crs=crs)
-        is_refused_clearly(o, part if mode.takes_region else "no part in a measurement")
+def test_wrong_regions_are_refused_by_every_mode(kind: str, name: str) -> None:
+    (region, crs, part), mode = REGIONS[kind], MODES[name]
+    o = ask(SCENES["right"](mode.pixel), mode, region=region, region_crs=crs)
+    is_refused_clearly(o, part if mode.takes_region else "no part in a measurement")
 
 
 # --- two images -----------------------------------------------------------------------------------------------------------------
