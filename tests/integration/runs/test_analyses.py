@@ -1,5 +1,6 @@
 """Analyses asked in words, on real scenes and through the whole stack; every value from a computation of the test's own."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,13 @@ def test_quality_of_bands_and_the_share_that_is_valid(asked: Any, fish: Scene) -
     inner = ndimage.binary_erosion(valid, np.ones((3, 3)))
     nir = np.abs(ndimage.convolve(data[3], kernel))[inner].mean() * np.sqrt(np.pi / 2) / 6
     assert f"nir (band 4): noise {nir:.3f}" in str(answer.value), answer.value
+
+
+needs_text = pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed (./rsure setup)")
+
+
+@needs_text
+def test_where_no_text_is_that_is_the_answer(asked: Any, fish: Scene) -> None:
     assert "no text" in told(asked("What does the text say?", [fish])).text
 
 
@@ -259,6 +267,7 @@ def test_areas_of_the_classes_of_zion(asked: Any, put: Any, shared_data: Path) -
         assert rows[f"class {k}"] == pytest.approx(n * pixel, rel=1e-3)
 
 
+@needs_text
 @pytest.mark.shared_data
 def test_words_on_a_sign_are_read_and_not_followed(asked: Any, put: Any, shared_data: Path) -> None:
     sign = put(shared_data / "objects/sahi_small-vehicles1_highway.jpeg", {"red": 1, "green": 2, "blue": 3})
