@@ -45,7 +45,8 @@ def ground_m2(path: Path) -> float:
 
 
 @pytest.mark.parametrize(
-    ("path", "things", "per", "m2"), [(FOREST, "trees", "hectare", 1e4), (STREET, "vehicles", "km2", 1e6)]
+    ("path", "things", "per", "m2"),
+    [(FOREST, "trees", "hectare", 1e4), pytest.param(STREET, "vehicles", "km2", 1e6, marks=pytest.mark.ml)],
 )
 def test_so_many_on_so_much_ground(asked: Any, path: Path, things: str, per: str, m2: float) -> None:
     counted = asked(f"How many {things} are there?", path)

@@ -28,7 +28,8 @@ def sea(shape: tuple[int, int] = (400, 400), power: float = 0.01) -> NDArray[np.
 
 
 # --- nothing to see ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("what, pixel", [("vehicle", 0.2), ("tree", 0.1), ("storage tank", 0.5), ("ship", 10.0)])
+@pytest.mark.parametrize("what, pixel", [
+    pytest.param("vehicle", 0.2, marks=pytest.mark.ml), ("tree", 0.1), ("storage tank", 0.5), ("ship", 10.0)])
 @pytest.mark.parametrize("stored, nodata, part", [
     (np.zeros((3, 96, 128), np.uint8), 0.0, "No valid pixel"),
     (np.full((3, 96, 128), np.nan, np.float32), None, "No valid pixel"),

@@ -78,6 +78,7 @@ def blamed(sample: Sample) -> list[str]:
 
 
 # --- densities ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.ml
 def test_trees_per_hectare_and_vehicles_per_square_kilometre() -> None:
     """By hand: the forest is 40 m on a side; a pixel of the street is 0.1500 m by 0.1498 m on the map of UTM 13."""
     trees, cars = d.forest(), d.cars()
