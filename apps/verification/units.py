@@ -1,7 +1,7 @@
 """Units as the checks read them: dimension and factor to SI, from a closed table. An unknown unit is unknown, never guessed.
 
-The tools convert by pint (``apps/tools/units.py``); the checks keep this table of their own, so that a fault of one is seen by
-the other.
+The tools and the planner convert by pint (``apps/core/units.py``); the checks keep this table of their own, so that a fault of
+one is seen by the other.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _UNITS: dict[str, tuple[str, float | None]] = {
     "acres": ("area", 4046.8564224),
     "ft2": ("area", 0.09290304),
     "mi2": ("area", 2589988.110336),
+    "sqmi": ("area", 2589988.110336),
+    "cm2": ("area", 1e-4),
     "deg2": ("angle_area", 1.0),
     "degree2": ("angle_area", 1.0),
     "m": ("length", 1.0),
@@ -46,6 +48,7 @@ _UNITS: dict[str, tuple[str, float | None]] = {
     "ft": ("length", 0.3048),
     "mi": ("length", 1609.344),
     "nmi": ("length", 1852.0),
+    "yd": ("length", 0.9144),
     "deg": ("angle", 1.0),
     "degree": ("angle", 1.0),
     "degrees": ("angle", 1.0),

@@ -36,7 +36,7 @@ NEVER = {
     ("verification", "tools"): "a verifier that reuses the tool's code repeats the tool's mistake",
     ("evaluation", "verification.checks"): "ground truth is not scored by what it judges",
 }
-CORE_LIBRARIES = {"numpy", "pydantic", "pyproj", "shapely"}
+CORE_LIBRARIES = {"numpy", "pint", "pydantic", "pyproj", "shapely"}
 NO_DJANGO = ("core", "agent", "verification")
 DJANGO = {"django", "channels", "celery", "rest_framework", "environ", "leaflet"}
 HEAVY = {"torch", "torchvision", "ultralytics", "rasterio", "onnxruntime"}
