@@ -21,7 +21,17 @@ from shapely.geometry import shape
 from apps.agent.units import convert, dimension
 from apps.core.errors import UserError
 from apps.core.evidence.fold import ObservationState, RunState
-from apps.core.evidence.observation import Configuration, Evidence, LayerRef, LogLine, Observation, Provenance, Result, Status
+from apps.core.evidence.observation import (
+    ASIDE,
+    Configuration,
+    Evidence,
+    LayerRef,
+    LogLine,
+    Observation,
+    Provenance,
+    Result,
+    Status,
+)
 from apps.core.geo.grid import transformer
 from apps.core.ids import new_id
 from apps.core.ports import LayerStore
@@ -133,8 +143,8 @@ def _is_number(value: Any) -> bool:
 # --- parts of a layer -----------------------------------------------------------------------------------------------------
 def _outlines(o: Observation) -> list[tuple[int, LayerRef]]:
     """(place in the result, layer) of boxes and polygons that are what was found."""
-    aside = ("candidates", "reference", "landmarks")
-    return [(i, ref) for i, ref in enumerate(o.result.layers) if ref.kind in ("boxes", "polygons") and ref.label not in aside]
+    other = (*ASIDE, "reference", "landmarks")
+    return [(i, ref) for i, ref in enumerate(o.result.layers) if ref.kind in ("boxes", "polygons") and ref.label not in other]
 
 
 def _mask_of(o: Observation) -> tuple[int, LayerRef] | None:

@@ -13,7 +13,7 @@ from shapely.geometry import mapping, shape
 
 from apps.core.errors import UserError
 from apps.core.evidence.fold import ObservationState, RunState
-from apps.core.evidence.observation import LayerRef
+from apps.core.evidence.observation import ASIDE, LayerRef
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore
@@ -22,7 +22,7 @@ from apps.runs.mapview import vectors_used
 
 VECTOR_KINDS = ("boxes", "polygons", "points")
 # Layers of an objects observation that are not what it found.
-NO_FINDINGS = ("candidates", "reference")
+NO_FINDINGS = (*ASIDE, "reference")
 Placing = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 PIXELS = "Pixel coordinates: x to the right, y down, from the upper left corner, in pixels and not in metres; no CRS."
 

@@ -40,7 +40,7 @@ def headline(observation: Observation) -> tuple[str, str]:
         return "No result", observation.status.reason or "the tool failed"
     what = quantity_text(result.quantity)
     if result.kind == "layer":
-        layers = [layer for layer in result.layers if layer.label != "candidates"]
+        layers = [layer for layer in result.layers if not layer.is_aside]
         if not layers:
             return "Empty layer", what
         n = layers[0].n

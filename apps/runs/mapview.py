@@ -16,7 +16,7 @@ from pyproj import CRS
 from shapely.geometry import mapping, shape
 
 from apps.core.evidence.fold import ObservationState, RunState
-from apps.core.evidence.observation import LayerRef
+from apps.core.evidence.observation import NOT_SEEN, LayerRef
 from apps.core.geo.grid import transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
@@ -240,7 +240,7 @@ def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: b
         + (f" · {ref.n:,} {'px' if ref.kind in ('mask', 'classes') else ''}" if ref.n is not None else ""),
     }
     if ref.kind in ("boxes", "polygons", "points"):
-        own = {"candidates": "candidates", "reference": "reference", "landmarks": "marks"}
+        own = {"candidates": "candidates", NOT_SEEN: "unseen", "reference": "reference", "landmarks": "marks"}
         style = own.get(ref.label, "boxes" if ref.kind == "boxes" else "mask")
         return base | {
             "kind": "geojson",

@@ -16,7 +16,7 @@ from shapely.geometry.base import BaseGeometry
 from apps.artifacts.blobs import blob_path
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.fold import ObservationState, RunState
-from apps.core.evidence.observation import LayerRef
+from apps.core.evidence.observation import ASIDE, LayerRef
 from apps.core.geo.grid import transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore
@@ -37,7 +37,7 @@ def _shown_layers(state: RunState, held: ObservationState) -> list[LayerRef]:
     """The layers that the observation speaks of: its own, else those of what it was made from; no candidates."""
     parents = [state.observations[p] for p in held.observation.parents if p in state.observations]
     for one in (held, *parents):
-        layers = [ref for ref in one.observation.result.layers if ref.label not in ("candidates", "reference")]
+        layers = [ref for ref in one.observation.result.layers if ref.label not in (*ASIDE, "reference")]
         if layers:
             return layers
     return []

@@ -59,7 +59,7 @@ def place(case: Case, source: dict[str, Any]) -> Placed:
         raise CannotPlaceError("the source's observation is not at hand")
     kinds = ("boxes", "polygons", "points") if source.get("mode") == "objects" else ("mask",)
     label = str(layer.get("label") or "")
-    fitting = [r for r in parent.result.layers if r.kind in kinds and r.label != "candidates" and label in ("", r.label)]
+    fitting = [r for r in parent.result.layers if r.kind in kinds and not r.is_aside and label in ("", r.label)]
     ref = next((r for r in fitting if r.label.lower() == str(source.get("name")).lower()), next(iter(fitting), None))
     if ref is None:
         raise CannotPlaceError("the source's layer is not at hand")

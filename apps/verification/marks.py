@@ -147,7 +147,7 @@ def _detected(case: Case, name: str, one: dict[str, Any], wanted: int) -> Mark:
         raise CannotMarkError("the detector's observation is not at hand")
     label = str(layer.get("label") or "")
     refs = [
-        r for r in parent.result.layers if r.kind in ("boxes", "polygons") and r.label != "candidates" and label in ("", r.label)
+        r for r in parent.result.layers if r.kind in ("boxes", "polygons") and not r.is_aside and label in ("", r.label)
     ]
     if len(refs) != 1 or refs[0].crs != "image":
         raise CannotMarkError("the detector's boxes are not at hand")

@@ -317,7 +317,7 @@ def _ring(window: list[int]) -> Any:
 
 def _doubtful_windows(case: Case, side: int = 128, most: int = 6) -> list[list[int]]:
     """[column, row, width, height], apart from each other, around the detections with the lowest scores."""
-    ref = next((r for r in case.observation.result.layers if r.kind == "boxes" and r.label != "candidates"), None)
+    ref = next((r for r in case.observation.result.layers if r.kind == "boxes" and not r.is_aside), None)
     scene = case.used_scenes[0] if len(case.used_scenes) == 1 else None
     if ref is None or ref.crs != "image" or scene is None:
         return []

@@ -86,7 +86,7 @@ def _inside(case: Case, windows: Mapping[str, Any]) -> float | None:
         area = shape(windows)
         n = 0
         for ref in case.observation.result.layers:
-            if ref.kind == "boxes" and ref.label != "candidates":
+            if ref.kind == "boxes" and not ref.is_aside:
                 b = bounds_of_layer(case, ref)
                 b = b[np.isfinite(b).all(axis=1)]
                 n += int(np.count_nonzero(contains_xy(area, (b[:, 0] + b[:, 2]) / 2, (b[:, 1] + b[:, 3]) / 2)))

@@ -25,6 +25,9 @@ from apps.core.geo.grid import Grid
 PROTOCOL: Final = "rsure.observation/1"
 # Lists longer than this travel as artifacts, never inline.
 INLINE_LIMIT = 1000
+# Labels of layers that hold what was looked at and not counted: boxes below the threshold, and those that clouds hide.
+NOT_SEEN = "not seen"
+ASIDE = ("candidates", NOT_SEEN)
 MAX_DEPTH = 12
 
 
@@ -118,6 +121,11 @@ class LayerRef(Frozen):
     unit: str = Field(default="", max_length=40)
     n: int | None = Field(default=None, ge=0, description="features, or True pixels of a mask")
     source_scene_id: str | None = None
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it holds what was looked at and not counted."""
+        return self.label in ASIDE
 
 
 class Result(Frozen):

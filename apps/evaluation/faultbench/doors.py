@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.core.evidence.observation import LayerRef
+from apps.core.evidence.observation import ASIDE, LayerRef
 from apps.core.geo import Grid, MaskedRaster, SceneInfo
 from apps.core.ports import LayerStore, RasterReader, Window
 
@@ -88,7 +88,7 @@ class ChangedLayers:
     def put_features(
         self, features: list[dict[str, Any]], *, kind: str, crs: str, label: str, scene_id: str | None = None
     ) -> LayerRef:
-        if self._features is not None and kind == "boxes" and label != "candidates":
+        if self._features is not None and kind == "boxes" and label not in ASIDE:
             features = self._features(features)
         return self._real.put_features(features, kind=kind, crs=crs, label=label, scene_id=scene_id)
 

@@ -249,8 +249,8 @@ class Bench:
         return _same_items(one.result.items, other.result.items)
 
     def _same_layers(self, one: Observation, other: Observation) -> bool:
-        mine = [x for x in one.result.layers if x.kind in ("mask", "boxes") and x.label != "candidates"]
-        theirs = [x for x in other.result.layers if x.kind in ("mask", "boxes") and x.label != "candidates"]
+        mine = [x for x in one.result.layers if x.kind in ("mask", "boxes") and not x.is_aside]
+        theirs = [x for x in other.result.layers if x.kind in ("mask", "boxes") and not x.is_aside]
         if len(mine) != len(theirs):
             return False
         for x, y in zip(mine, theirs, strict=True):

@@ -176,7 +176,7 @@ def _annotated(ctx: ToolContext, call: Call, p: AnnotateParams, scene: SceneInfo
         if parent.status.state == "failed":
             raise call.refuse(f"the observation that is to be drawn failed: {parent.status.reason}", code="TOOL_FAILED")
         held = [r for r in parent.result.layers if r.kind in ("boxes", "polygons", "points", "mask")
-                and (r.label == source.label if source.label else r.label != "candidates")]
+                and (r.label == source.label if source.label else not r.is_aside)]
         if not held:
             named = f" named {source.label}" if source.label else ""
             raise call.refuse(f"that observation has no layer of shapes or mask{named}.", code="NOT_FOUND")

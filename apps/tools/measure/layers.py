@@ -122,7 +122,7 @@ def _choose(parent: Observation, kinds: Sequence[str], label: str, name: str) ->
             raise ModelError(f"The observation has no {' or '.join(kinds)} layer labelled {label!r}; it has "
                              f"{', '.join(repr(x.label) for x in fitting) or 'none'}.", code="BAD_ARGUMENT")
         return named[0]
-    fitting = [x for x in fitting if x.label != "candidates"]
+    fitting = [x for x in fitting if not x.is_aside]
     named = [x for x in fitting if x.label.lower() == name.lower()]
     if named:
         return named[0]

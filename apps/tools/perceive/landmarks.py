@@ -177,7 +177,7 @@ def _found(ctx: ToolContext, scene: SceneInfo, one: PlacedLandmark, wanted: int)
     """The middle of the box that a detector found: from left to right where two of one kind are meant."""
     assert one.layer is not None
     parent = ctx.parent(one.layer.observation)
-    refs = [r for r in parent.result.layers if r.kind in ("boxes", "polygons") and r.label != "candidates"
+    refs = [r for r in parent.result.layers if r.kind in ("boxes", "polygons") and not r.is_aside
             and one.layer.label in ("", r.label) and r.source_scene_id in (None, scene.scene_id)]
     if len(refs) != 1 or refs[0].crs != "image":
         raise ModelError(f"The observation has no one layer of boxes {one.layer.label!r} on {scene.name}.", code="BAD_ARGUMENT")

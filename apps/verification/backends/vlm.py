@@ -192,7 +192,7 @@ def draw(case: Case) -> list[bytes]:
                 mask, valid = case.mask(ref)
                 on = Image.fromarray(((mask & valid) * 120).astype(np.uint8)).resize(marked.size)
                 marked.paste((255, 0, 0), mask=on)
-            elif ref.kind == "boxes" and ref.crs == "image" and ref.label != "candidates":
+            elif ref.kind == "boxes" and ref.crs == "image" and not ref.is_aside:
                 for feature in case.features(ref)[:2000]:
                     ring = feature["geometry"]["coordinates"][0]
                     pen.polygon([(x / shrink, y / shrink) for x, y in ring], outline=(255, 0, 0))

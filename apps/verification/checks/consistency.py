@@ -179,7 +179,7 @@ def count_equals_kept(case: Case) -> Finding:
     kept = case.evidence_number("intermediate", "kept")
     if case.kind == "count" and case.value is not None:
         figures["/result/value"] = case.value
-    refs = [r for r in case.observation.result.layers if r.kind in ("boxes", "polygons") and r.label != "candidates"]
+    refs = [r for r in case.observation.result.layers if r.kind in ("boxes", "polygons") and not r.is_aside]
     if case.observation.tool == "perceive" and kept is not None and case.arguments.get("mode", "objects") == "objects":
         figures["/evidence/intermediate/kept"] = kept
     if case.observation.tool == "measure" and case.kind == "count" and not _limits_the_count(case):
@@ -309,7 +309,7 @@ def _source_layer(case: Case, kinds: tuple[str, ...]) -> LayerRef | None:
     refs = [
         r
         for r in parent.result.layers
-        if r.kind in kinds and r.label != "candidates" and (not wanted[0][1] or r.label == wanted[0][1])
+        if r.kind in kinds and not r.is_aside and (not wanted[0][1] or r.label == wanted[0][1])
     ]
     return refs[0] if len(refs) == 1 or (refs and not wanted[0][1]) else None
 
@@ -999,7 +999,7 @@ def picture_shows_its_layers(case: Case) -> Finding:
             label = str(source.get("label") or "")
             for ref in parent.result.layers:
                 name = ref.label or ref.kind
-                is_meant = label == ref.label if label else ref.label != "candidates"
+                is_meant = label == ref.label if label else not ref.is_aside
                 if ref.kind not in ("boxes", "polygons", "points", "mask") or not is_meant:
                     continue
                 entry = next((e for e in drawn if e.get("source") == parent.id and e.get("name") == name), None)
@@ -2537,7 +2537,7 @@ def _layer_of_source(case: Case, source: Any) -> LayerRef | None:
         return None
     kinds = ("boxes", "polygons") if source.get("mode") == "objects" else ("mask", "boxes", "polygons")
     label = layer.get("label") or ""
-    fitting = [r for r in parent.result.layers if r.kind in kinds and r.label != "candidates" and label in ("", r.label)]
+    fitting = [r for r in parent.result.layers if r.kind in kinds and not r.is_aside and label in ("", r.label)]
     named = [r for r in fitting if r.label.lower() == str(source.get("name")).lower()]
     ref = next(iter(named or fitting), None)
     return ref if ref is not None and (ref.kind == "mask" or ref.crs == "image") else None

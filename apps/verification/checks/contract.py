@@ -185,7 +185,7 @@ def value_fits_kind(case: Case) -> Finding:
 
 
 def _texts(case: Case) -> list[LayerRef]:
-    return [r for r in case.observation.result.layers if r.label != "candidates"]
+    return [r for r in case.observation.result.layers if not r.is_aside]
 
 
 PROMISED: dict[str, frozenset[str]] = {

@@ -92,7 +92,7 @@ def _layer(case: Case, source: dict[str, Any]) -> LayerRef:
         raise CannotPlaceError("the source's observation is not at hand")
     kinds = ("boxes", "polygons", "points") if source.get("mode") == "objects" else ("mask",)
     label = str(asked.get("label") or "")
-    held = [r for r in parent.result.layers if r.kind in kinds and r.label != "candidates" and label in ("", r.label)]
+    held = [r for r in parent.result.layers if r.kind in kinds and not r.is_aside and label in ("", r.label)]
     named = [r for r in held if r.label.lower() == str(source.get("name")).lower()]
     found = (named or held)[:1]
     if not found:

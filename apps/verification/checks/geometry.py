@@ -44,7 +44,7 @@ METRIC_KINDS = frozenset({"area", "distance", "length"})
 
 def kept_boxes(case: Case) -> LayerRef | None:
     """The layer of detections that count: boxes (or polygons of objects), not the candidates."""
-    return next((r for r in case.observation.result.layers if r.kind in ("boxes", "polygons") and r.label != "candidates"), None)
+    return next((r for r in case.observation.result.layers if r.kind in ("boxes", "polygons") and not r.is_aside), None)
 
 
 def bounds_of(features: list[dict[str, Any]]) -> NDArray[np.float64]:

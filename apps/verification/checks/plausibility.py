@@ -279,7 +279,7 @@ def zero_is_a_finding(case: Case) -> Finding:
         # value 0 although the layer it is made from holds something
         for owner in (case.observation, *case.parents):
             for ref in owner.result.layers:
-                if ref.n and ref.label != "candidates" and ref.kind in ("mask", "boxes", "polygons") and not _is_compared(case):
+                if ref.n and not ref.is_aside and ref.kind in ("mask", "boxes", "polygons") and not _is_compared(case):
                     return failed(
                         "The value is zero, yet the layer holds something.",
                         measured=0,
@@ -413,7 +413,7 @@ def no_empty_part_like_the_rest(case: Case) -> Finding:
     its chance is at most four times that. Things that stand closer here than there are far beyond chance and still all seen;
     what was not looked at is empty but for what reaches over its edge.
     """
-    ref = next((r for r in case.observation.result.layers if r.kind == "boxes" and r.label != "candidates"), None)
+    ref = next((r for r in case.observation.result.layers if r.kind == "boxes" and not r.is_aside), None)
     if ref is None or ref.crs != "image" or case.is_limited or len(case.used_scenes) != 1:
         return not_applicable("no detections over a whole scene")
     scene = case.used_scenes[0]
