@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, can
-from apps.agent.planner.form import form_fields
+from apps.agent.planner.offered import form_fields
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import ObservationState, RunState

@@ -11,7 +11,8 @@ import pyproj
 
 from apps.agent.dates import DateSpan
 from apps.agent.planner.analyses import Asked, read_analysis
-from apps.agent.planner.form import Form, PlanBuilder, RefusalError
+from apps.agent.planner.fields import Form, RefusalError
+from apps.agent.planner.form import PlanBuilder
 from apps.agent.planner.stated import span_said
 from apps.agent.units import dimension
 from apps.core.evidence.observation import TaskRef
@@ -102,15 +103,7 @@ def plan_analysis(question: Question, planner: str = "offline") -> Plan | None:
     try:
         recipe = builder.analysis()
     except RefusalError as why:
-        return Plan(
-            task=builder.task(),
-            planner=planner,
-            understood=builder.understood,
-            reason=why.reason,
-            code=why.code,
-            needs=why.needs,
-            warnings=tuple(dict.fromkeys(builder.warnings)),
-        )
+        return builder.refused(why, planner)
     if question.choices:
         of = {"of": recipe.kind, "mode": "nearest" if recipe.kind in ("value", "reading") else "match"}
         recipe = recipe.model_copy(update={"kind": "choice", "options": {**recipe.options, **of}})

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from apps.agent.planner.form import Form, plan_from_form
+from apps.agent.planner.fields import Form
+from apps.agent.planner.form import plan_from_form
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.spatial import SIGN, put_signs
 from apps.agent.planner.text import Text

@@ -17,7 +17,8 @@ from typing import Any
 from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.dates import DateSpan
 from apps.agent.planner.analysis_plans import plan_analysis
-from apps.agent.planner.form import CAN_DO, Form, plan_from_form
+from apps.agent.planner.fields import CAN_DO, Form
+from apps.agent.planner.form import plan_from_form
 from apps.agent.planner.landmarks import plan_landmarks
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.measures import measured_fields, read_roles

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from apps.agent.arguments import validate_plan
-from apps.agent.planner.form import Form, form_fields, plan_from_form
+from apps.agent.planner.fields import Form
+from apps.agent.planner.form import plan_from_form
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.offered import form_fields
 from apps.agent.planner.offline import OfflinePlanner, read_question
 from apps.core.evidence.plan import Plan, PlanStep
 from apps.core.geo import SceneInfo

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from apps.agent.arguments import validate_plan
-from apps.agent.planner.form import Form, form_fields, plan_from_form
+from apps.agent.planner.fields import Form
+from apps.agent.planner.form import plan_from_form
+from apps.agent.planner.offered import form_fields
 from apps.agent.planner.offline import OfflinePlanner
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo import SceneInfo

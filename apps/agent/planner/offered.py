@@ -1,0 +1,96 @@
+"""The form as a page shows it: its fields with the choices that these scenes and files allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from apps.agent.planner.facts import methods_of
+from apps.agent.planner.fields import RELATION_WORDS, TASK_TYPES
+from apps.agent.planner.lexicon import lexicon, missing_roles
+from apps.core.evidence.plan import Question
+from apps.core.geo.vector import POLYGONS
+from apps.verification.quality import quality_band_of
+
+
+def form_fields(question: Question) -> list[dict[str, Any]]:
+    """The form for a page: one entry a field, with the choices that these scenes allow (name, label, kind, choices)."""
+    words = lexicon()
+    quantities = [n for n in (*words.indices, *words.bands) if any(not missing_roles(s, n) for s in question.scenes)]
+    targets = [n for n, t in words.targets.items() if any(methods_of(s, t.methods) for s in question.scenes)]
+    dates = sorted({s.acquired_at.date().isoformat() for s in question.scenes if s.acquired_at})
+
+    can_clear = any(quality_band_of(s.bands) for s in question.scenes)
+    files = [(f"vector:{v.vector_id}", v.name) for v in question.vectors]
+    areas = [(f"vector:{v.vector_id}", v.name) for v in question.vectors if v.count_of(POLYGONS)]
+    for v in question.vectors:
+        areas += [(f"vector:{v.vector_id}:{n}", f"{n} in {v.name}") for n in v.names[:50] if v.count_of(POLYGONS)]
+
+    def choices(names: Sequence[str], more: Sequence[tuple[str, str]] = ()) -> list[list[str]]:
+        return [["", "–"], *([n, words.title(n)] for n in names), *([key, title] for key, title in more)]
+
+    return [
+        {"name": "what", "label": "What is asked", "kind": "choice", "choices": [[w, w] for w in TASK_TYPES]},
+        {
+            "name": "of",
+            "label": "Of",
+            "kind": "choice",
+            "choices": [["", "–"], *([m, m] for m in ("statistic", "area", "share", "count"))],
+        },
+        {"name": "quantity", "label": "Index or band", "kind": "choice", "choices": choices(quantities)},
+        {"name": "target", "label": "Target", "kind": "choice", "choices": choices([*targets, *words.objects], files)},
+        {
+            "name": "reference",
+            "label": "Second target",
+            "kind": "choice",
+            "choices": choices([*targets, *words.objects], files),
+        },
+        {
+            "name": "relation",
+            "label": "Relation to it",
+            "kind": "choice",
+            "choices": [
+                ["", "–"],
+                ["within", "within a distance of"],
+                *([k, w] for k, w in RELATION_WORDS.items() if k != "nearest"),
+            ],
+        },
+        {
+            "name": "each",
+            "label": "One figure for each of",
+            "kind": "choice",
+            "choices": [
+                ["", "–"],
+                ["reference", "the second target’s features"],
+                ["target", "the target’s own features"],
+                ["zones", "the polygons of “Inside of”"],
+            ],
+        },
+        {"name": "relation_m", "label": "Distance in m", "kind": "number", "choices": []},
+        *([{"name": "zones", "label": "Inside of", "kind": "choice", "choices": choices((), areas)}] if areas else []),
+        {
+            "name": "statistic",
+            "label": "Statistic",
+            "kind": "choice",
+            "choices": [[s, s] for s in ("mean", "median", "min", "max", "std")],
+        },
+        {"name": "side", "label": "Side", "kind": "choice", "choices": [["above", "above"], ["below", "below"]]},
+        {"name": "threshold", "label": "Threshold", "kind": "number", "choices": []},
+        {"name": "upper", "label": "Up to", "kind": "number", "choices": []},
+        {"name": "change", "label": "Change", "kind": "choice", "choices": [["", "–"], ["drop", "drop"], ["rise", "rise"]]},
+        {"name": "pick", "label": "Pick", "kind": "choice", "choices": [["max", "highest"], ["min", "lowest"]]},
+        {
+            "name": "unit",
+            "label": "Unit",
+            "kind": "choice",
+            "choices": [["", "–"], *([u, u] for u in ("m2", "ha", "km2", "acre", "m", "km", "%"))],
+        },
+        {
+            "name": "mask",
+            "label": "Clouds",
+            "kind": "choice",
+            "choices": [["", "left in"], *([["clear", "left out"]] if can_clear else [])],
+        },
+        {"name": "dates", "label": "Dates", "kind": "dates", "choices": [[d, d] for d in dates]},
+        {"name": "region", "label": "Region", "kind": "region", "choices": []},
+    ]

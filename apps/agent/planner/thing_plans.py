@@ -1,0 +1,420 @@
+"""Questions about things: files, features, places and objects, chosen by their relations, cut at others, or listed one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.agent.planner.facts import class_value
+from apps.agent.planner.fields import MAX_ROWS, MEASURES, RELATION_WORDS, RefusalError
+from apps.agent.planner.steps import StepMaker
+from apps.agent.planner.things import Thing, is_thing, thing_of
+from apps.agent.units import dimension
+from apps.core.evidence.plan import AnswerRecipe
+from apps.core.geo.vector import POLYGONS
+from apps.tools.contract import step_reference
+
+
+class ThingPlans(StepMaker):
+    """What ``measure`` answers from the things themselves."""
+
+    def _open_things(self) -> None:
+        """The vector files, features and places that the form names."""
+        f = self.form
+        for key in (f.target, f.reference, *f.others, *f.zones):
+            try:
+                thing = thing_of(key, self.question)
+            except KeyError:
+                raise RefusalError(
+                    "The question has no such vector file or feature; choose it below the question.",
+                    "BAD_ARGUMENT",
+                    {"form": ["target"]},
+                ) from None
+            except ValueError as error:
+                raise RefusalError(f"This is no place: {error}.", "BAD_ARGUMENT", {"form": ["target"]}) from None
+            if thing is not None:
+                self.things[key] = thing
+        for key in f.zones:
+            zone = self.things.get(key)
+            if zone is None or zone.vector is None:
+                raise RefusalError("A zone is a vector file or a feature of one.", "BAD_ARGUMENT", {"form": ["zones"]})
+            if not f.buffer_m and not zone.vector.count_of(POLYGONS):
+                raise RefusalError(
+                    f"{zone.vector.name} holds {zone.vector.noun}, which have no inside.", "NO_ANSWER", {"form": ["zones"]}
+                )
+
+    def _is_related(self) -> bool:
+        """Whether the question is one of things and their relations, measured rather than computed from pixels."""
+        f = self.form
+        named = (f.target, f.reference, *f.others)
+        return (f.what in MEASURES or (f.what == "zone" and f.each != "")) and not f.zones and (
+            f.what in ("length", "density", "ratio") or f.each != "" or bool(f.relation) or any(is_thing(k) for k in named)
+        )
+
+    def _is_of_things_alone(self) -> bool:
+        f = self.form
+        named = [k for k in (f.target, f.reference, *f.others) if k]
+        return bool(named) and all(k in self.things and self.things[k].px is None for k in named) and not f.zones
+
+    def _check_related(self) -> None:
+        f = self.form
+        if f.mask:
+            raise RefusalError("Clouds are left out of figures of the image only.", "NO_ANSWER", {"form": ["mask"]})
+        if not f.target:
+            raise RefusalError("Of what? Name a target or a vector file.", "NO_ANSWER", {"form": ["target"]})
+        for name, field in ((f.target, "target"), (f.reference, "reference"), *((o, "others") for o in f.others)):
+            known = name in self.words.targets or name in self.words.objects or class_value(name) is not None
+            if name and not known and name not in self.things:
+                raise RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
+        needs_two = bool(f.relation) or f.what == "ratio"
+        alone = self.things.get(f.target)
+        if f.what == "distance" and not f.reference and (alone is None or alone.n < 2):
+            needs_two = True
+        if needs_two and not f.reference:
+            raise RefusalError("To what? Name a second thing.", "NO_ANSWER", {"form": ["reference"]})
+        if f.what == "density" and alone is not None and not f.reference and not f.each and not self.region:
+            raise RefusalError(
+                "Over which area? Draw a region, or name a file with polygons: a file alone has no ground to divide by.",
+                "NEEDS_REGION",
+                {"region": True},
+            )
+        if f.reference and f.reference == f.target and not f.relation:
+            raise RefusalError("Both are the same thing.", "NO_ANSWER", {"form": ["reference"]})
+        if f.relation in ("within", "beyond") and f.relation_m is None:
+            raise RefusalError(f"{f.relation.capitalize()} which distance?", "BAD_ARGUMENT", {"form": ["relation_m"]})
+        at = self.things.get(f.reference)
+        is_hollow = at is not None and (at.vector is None or not at.vector.count_of(POLYGONS))
+        if at is not None and is_hollow and f.relation in ("inside", "outside", "wholly_inside") and not f.clip:
+            held = f"holds {at.vector.noun}, which have" if at.vector is not None else "is a place, which has"
+            raise RefusalError(
+                f"{at.label} {held} no inside. Ask for what lies within a distance, or farther away.",
+                "NO_ANSWER",
+                {"form": ["reference"]},
+            )
+        if f.each:
+            self._check_each()
+        if f.what == "share" and not f.relation:
+            raise RefusalError("A share of which lie where? Name the relation.", "NO_ANSWER", {"form": ["relation"]})
+        if f.clip:
+            self._check_clip()
+        if f.what in ("length", "area") and not f.clip and f.relation in ("inside", "outside", "overlaps", "between"):
+            raise RefusalError(
+                f"Things are chosen whole, by where they lie: their {f.what} would not be cut at the outline. Ask how many lie "
+                f"there, or which {f.what} of them lies inside.",
+                "NO_ANSWER",
+                {"form": ["relation"]},
+            )
+        subject = self.things.get(f.target)
+        what: str = f.of if f.what == "zone" else f.what
+        is_area = what == "area" or (f.what in ("exists", "ratio") and f.of == "area")
+        if is_area:
+            names = (f.target, f.reference) if f.what == "ratio" else (f.target,)
+            for name in names:
+                thing = self.things.get(name)
+                if name in self.words.objects or (thing is not None and not (thing.vector and thing.vector.count_of(POLYGONS))):
+                    what = self._thing_title(name)
+                    raise RefusalError(
+                        f"{what[:1].upper()}{what[1:]} {'have' if name in self.words.objects else 'has'} no area that could be "
+                        "measured: boxes, points and lines enclose none.",
+                        "NO_ANSWER",
+                        {"form": ["target"]},
+                    )
+        if what == "length" and subject is not None:
+            if subject.vector is None or subject.has_only("points"):
+                raise RefusalError("Points have no length.", "NO_ANSWER", {"form": ["target"]})
+            if not subject.has_only("lines") and not subject.has_only("polygons"):
+                raise RefusalError(
+                    f"{subject.vector.name} holds lines and other shapes together; their lengths do not add up. Split the file.",
+                    "NO_ANSWER",
+                    {"form": ["target"]},
+                )
+            self._check_length_of(subject)
+        elif f.length_of:
+            raise RefusalError(
+                "An outline or a long side is that of polygons in a file.", "BAD_ARGUMENT", {"form": ["length_of"]}
+            )
+        if is_area and subject is not None and subject.vector is not None and not subject.has_only("polygons"):
+            self.warnings.append(f"{subject.vector.name} also holds shapes without an area; they add nothing.")
+        if f.unit:
+            wanted = {"area": "area", "distance": "length", "length": "length", "share": "number", "ratio": "number"}.get(what)
+            if wanted and dimension(f.unit) != wanted:
+                raise RefusalError(f"{f.unit!r} is not a unit of a {f.what}.", "BAD_ARGUMENT", {"form": ["unit"]})
+
+    def _check_length_of(self, subject: Thing) -> None:
+        """Polygons have an outline and a long side: nobody guesses which of them is their length."""
+        f = self.form
+        is_lines = subject.has_only("lines")
+        if is_lines and f.length_of:
+            raise RefusalError(
+                f"{subject.title[:1].upper()}{subject.title[1:]} {'is a line' if subject.n == 1 else 'are lines'}: ask for the "
+                "length.", "NO_ANSWER", {"form": ["length_of"]},
+            )  # fmt: skip
+        if not is_lines and (f.clip or f.each):
+            raise RefusalError(
+                "The outline or the long side of polygons is neither cut at others nor listed for each; name one of them.",
+                "NO_ANSWER",
+                {"form": ["each" if f.each else "clip"]},
+            )
+        if not is_lines and not f.length_of:
+            raise RefusalError(
+                f"The length of {subject.title}: of the outline, or from end to end? Write “the perimeter of …” or “the long "
+                "side of …”.",
+                "NO_ANSWER",
+                {"form": ["length_of"]},
+            )
+
+    def _check_clip(self) -> None:
+        """What is cut, and at what: polygons and lines of files, at polygons or at a distance."""
+        f = self.form
+        what: str = f.of if f.what in ("zone", "exists") else f.what
+        of = f.of if f.what == "share" else what
+        subject, at = self.things.get(f.target), self.things.get(f.reference)
+        relation = f.relation or "inside"
+        if of not in ("area", "length") and what != "share":
+            raise RefusalError("Only an area, a length or a share is cut.", "BAD_ARGUMENT", {"form": ["clip"]})
+        if relation not in ("inside", "outside", "within", "beyond"):
+            raise RefusalError(
+                "Things are cut at an outline or at a distance: inside, outside, within or beyond.",
+                "BAD_ARGUMENT",
+                {"form": ["relation"]},
+            )
+        for key, thing in ((f.target, subject), (f.reference, at)):
+            if thing is None and key not in self.words.targets and class_value(key) is None:
+                raise RefusalError(f"{self._thing_title(key)} are found as boxes, which are no outlines to cut.", "NO_ANSWER",
+                                    {"form": ["target"]})  # fmt: skip
+        if at is not None and relation in ("inside", "outside") and not at.has_only("polygons"):
+            raise RefusalError(
+                f"{at.label} holds {at.vector.noun if at.vector else 'a point'}, which have no inside. Ask for what lies within "
+                "a distance of them.",
+                "NO_ANSWER",
+                {"form": ["reference"]},
+            )
+        if subject is not None and (of == "length") != subject.has_only("lines"):
+            held = subject.vector.noun if subject.vector else "a point"
+            wanted = "length" if of == "length" else "area"
+            kinds = "lines" if of == "length" else "polygons"
+            reason = f"{subject.label} holds {held}, which have no {wanted} that could be cut: that is one of {kinds}."
+            raise RefusalError(reason, "NO_ANSWER", {"form": ["target"]})
+        if subject is not None and of == "area" and not subject.has_only("polygons"):
+            raise RefusalError(f"{subject.label} holds shapes without an area.", "NO_ANSWER", {"form": ["target"]})
+
+    def _check_each(self) -> None:
+        """Whose features are listed, and by which attribute."""
+        f = self.form
+        key = f.target if f.each == "target" else f.reference
+        thing = self.things.get(key)
+        if thing is None or thing.vector is None or thing.name:
+            raise RefusalError("A table lists the features of a vector file.", "BAD_ARGUMENT", {"form": ["each"]})
+        if f.by and f.by not in thing.vector.fields:
+            raise RefusalError(
+                f"{thing.vector.name} has no attribute {f.by}; it has {', '.join(thing.vector.fields[:20]) or 'none'}.",
+                "BAD_ARGUMENT",
+                {"form": ["by"]},
+            )
+        if not f.by and thing.vector.n > MAX_ROWS:
+            raise RefusalError(
+                f"{thing.vector.name} has {thing.vector.n:,} features; a table holds {MAX_ROWS:,}.",
+                "TOO_LARGE",
+                {"form": ["each"]},
+            )
+        self._tell_names(thing)
+
+    def _related(self) -> AnswerRecipe:
+        """A figure of the target, chosen by its relation to the reference or by its distance from it."""
+        f = self.form
+        keys = list(dict.fromkeys(k for k in (f.target, f.reference, *f.others) if k))
+        in_image = [k for k in keys if k not in self.things or self.things[k].px is not None]
+        scene = self._one() if in_image else None
+        if scene is not None:
+            self._check_region(scene)
+        is_metric = f.clip or f.what in ("area", "distance", "length", "density") or f.relation in ("within", "beyond", "nearest")
+        if scene is not None and is_metric:
+            self._needs_ground(scene)
+        if scene is not None and scene.grid.crs is None and any(k in self.things and self.things[k].px is None for k in keys):
+            raise RefusalError(
+                "The image has no coordinate system, so it cannot be brought together with places on the map.",
+                "NEEDS_CRS",
+                {"crs": True},
+            )
+        sources: list[dict[str, Any]] = []
+        layers: list[int] = []
+        names: dict[str, str] = {}
+        for key in keys:
+            thing = self.things.get(key)
+            label = thing.label if thing is not None else key
+            name = names[key] = label if label not in names.values() else f"{label[:70]} {len(names) + 1}"
+            if thing is not None:
+                sources.append(thing.source(name) | self._rows_named(key))
+                continue
+            assert scene is not None
+            layers.append(self._find(scene, key))
+            mode = "objects" if key in self.words.objects else "regions"
+            source: dict[str, Any] = {"name": name, "mode": mode, "layer": step_reference(layers[-1])}
+            if scene.grid.crs is None and scene.effective_gsd_m is not None:
+                source["gsd_m"] = scene.effective_gsd_m
+            sources.append(source)
+        spec = self._spec(names)
+        phrase = self._related_phrase()
+        n = self._add("measure", {"sources": sources, "spec": spec}, f"{phrase}."[:500], layers)
+        unit = {"count": "1", "exists": "1", "density": spec.get("unit", "1/km2")}.get(f.what, f.unit)
+        options: dict[str, Any] = {"phrase": phrase}
+        if f.what == "zone":
+            options["phrase"] = self._picked_phrase()
+            listed = self.things[f.target if f.each == "target" else f.reference].vector
+            options["noun"] = "rows" if f.by or listed is None else listed.noun
+            return AnswerRecipe(kind="zone", steps=(n,), unit=str(spec["unit"]), options=options)
+        if f.each:
+            return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)
+        if f.what == "exists":
+            is_area = f.of == "area"
+            value: float = f.limit if f.limit is not None else 0
+            options |= {"op": f.limit_op, "value": value}
+            if not is_area:
+                options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun()}
+            return AnswerRecipe(kind="boolean", steps=(n,), unit=(f.unit or "m2") if is_area else "1", options=options)
+        if f.what == "count":
+            options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun()}
+        default = {"area": self._area_unit(), "distance": "m", "length": "m", "share": "1", "ratio": "1"}.get(f.what, "1")
+        return AnswerRecipe(kind="value", steps=(n,), unit=unit or default, options=options)
+
+    def _rows_named(self, key: str) -> dict[str, Any]:
+        """For a source whose features are listed: the attribute that names the rows."""
+        f = self.form
+        if not f.each or key != (f.target if f.each == "target" else f.reference):
+            return {}
+        vector = self.things[key].vector
+        named = f.by or (vector.name_field if vector is not None else "")
+        return {"name_field": named} if named else {}
+
+    def _spec(self, names: dict[str, str]) -> dict[str, Any]:
+        f = self.form
+        what = f.of if f.what == "zone" else f.what
+        metric = {"exists": "area" if f.of == "area" else "count", "share": "ratio"}.get(what, what)
+        out: dict[str, Any] = {"metric": metric, "subject": names[f.target]}
+        if f.reference:
+            out["reference"] = names[f.reference]
+        if f.relation:
+            out["relation"] = f.relation
+            if f.relation in ("within", "beyond"):
+                out["distance_m"] = f.relation_m
+            if f.relation == "nearest":
+                out["nearest_k"] = f.nearest_k
+            if f.others:
+                out["others"] = [names[k] for k in f.others]
+        if f.length_of:
+            out["length_of"] = f.length_of
+        unit = {"area": self._area_unit(), "distance": f.unit or "m", "length": f.unit or "m", "density": f.unit or "1/km2"}
+        out["unit"] = unit.get(metric, "1")
+        if metric == "area" and f.what == "exists":
+            out["unit"] = f.unit or "m2"
+        if f.what == "distance":
+            out["distance_statistic"] = f.distance_statistic
+        if f.clip:
+            out["clip"] = True
+        if f.each:
+            out["each"] = names[f.target if f.each == "target" else f.reference]
+            if f.what == "zone":
+                out["pick"] = f.pick
+        if what == "share" and f.clip:
+            # "the share of the district that is covered by …" is one of the reference; else one of the target itself
+            of_reference = bool(f.each) or f.denominator == "reference"
+            out |= {"denominator": "reference" if of_reference else "subject", "of": "length" if f.of == "length" else "area"}
+        elif what == "share":
+            subject = self.things.get(f.target)
+            is_surface = subject is None and f.target not in self.words.objects
+            out |= {"denominator": "subject", "of": "area" if is_surface else "count"}
+        if f.what == "ratio":
+            out |= {"denominator": "reference", "of": f.of or "count"}
+        if what == "density":
+            of_reference = bool(f.reference) and f.relation == "inside"
+            out |= {"of": "count", "denominator": "reference" if of_reference else "valid"}
+        return out
+
+    # --- words -----------------------------------------------------------------------------------------------------------------
+    def _relation_text(self) -> str:
+        f = self.form
+        if not f.relation:
+            return ""
+        words = RELATION_WORDS.get(f.relation, f.relation)
+        if f.relation == "within":
+            words = f"within {f.relation_m:g} m of"
+        if f.relation == "beyond":
+            words = f"farther than {f.relation_m:g} m from"
+        if f.relation == "nearest":
+            words = f"(the {f.nearest_k} nearest) to"
+        references = " and ".join(self._thing_title(k) for k in (f.reference, *f.others))
+        return f" {words} {references}"
+
+    def _subject_noun(self) -> str:
+        """'of the 43 polygons of buildings.gpkg lie within 100 m of water', after a number."""
+        f, thing = self.form, self.things.get(self.form.target)
+        if thing is None:
+            return f"{self.words.title(f.target)} found{self._relation_text()}"
+        head = f"of {thing.title}" if f.relation and not thing.name else (thing.vector.noun if thing.vector else "place")
+        tail = "" if f.relation or thing.vector is None else f" in {thing.vector.name}"
+        return f"{head}{self._relation_text()}{tail}" + (" in the region" if self.region is not None else "")
+
+    def _related_phrase(self) -> str:
+        f = self.form
+        subject, relation = self._thing_title(f.target), self._relation_text()
+        what = f.of if f.what == "zone" else f.what
+        if f.each or f.clip:
+            return self._cut_phrase(what, subject, relation) + (" in the region" if self.region is not None else "")
+        if f.what == "distance":
+            which = {"minimum": "Shortest distance", "mean": "Mean distance", "maximum": "Longest distance"}[f.distance_statistic]
+            if not f.reference:
+                return f"{which} between neighbours among {subject}"
+            if f.distance_statistic == "minimum" or self._is_one(f.target):
+                is_pair = self._is_one(f.target) and self._is_one(f.reference)
+                return f"{'Distance' if is_pair else which} between {subject} and {self._thing_title(f.reference)}"
+            if f.relation == "nearest":
+                return f"{which} of the {f.nearest_k} nearest of {subject} to {self._thing_title(f.reference)}"
+            return f"{which} from each of {subject}{relation} to the nearest of {self._thing_title(f.reference)}"
+        if f.what == "ratio":
+            kind = "areas" if f.of == "area" else "numbers"
+            return f"Ratio of the {kind} of {subject} and {self._thing_title(f.reference)}"
+        head = {"count": "Number of", "exists": "Area of" if f.of == "area" else "Number of", "area": "Area of",
+                "share": "Share of", "length": "Length of", "density": "Density of"}[f.what]  # fmt: skip
+        if f.length_of:
+            several = "" if self._is_one(f.target) else "mean "
+            head = "Perimeter of" if f.length_of == "outline" else f"{several}long side of".capitalize()
+        return f"{head} {subject}{relation}" + (" in the region" if self.region is not None else "")
+
+    def _picked_phrase(self) -> str:
+        """'largest number of the 12 points of sites.csv', 'smallest area', 'largest share covered by …'."""
+        f = self.form
+        head = "largest" if f.pick == "max" else "smallest"
+        if f.of == "distance":
+            return f"{head} distance to {self._thing_title(f.reference) if f.reference else 'its nearest other'}"
+        if f.each == "target":
+            return f"{head} {f.of if f.of != 'count' else 'number'}"
+        subject = self._thing_title(f.target)
+        if f.of == "share":
+            return f"{head} share covered by {subject}"
+        near = f" within {f.relation_m:g} m" if f.relation == "within" else ""
+        return f"{head} {'number' if f.of == 'count' else f.of} of {subject}{near}"
+
+    def _cut_phrase(self, what: str, subject: str, relation: str) -> str:
+        """'Length of roads.kml inside the district, cut at its outline', 'Number of sites in each of the 3 polygons of …'."""
+        f = self.form
+        head = {"count": "Number of", "area": "Area of", "length": "Length of", "density": "Density of", "share": "Share of",
+                "exists": "Area of", "distance": "Distance from"}[what]  # fmt: skip
+        reference = self._thing_title(f.reference) if f.reference else ""
+        is_of_reference = what == "share" and (f.each or f.denominator == "reference")
+        if f.each:
+            thing = self.things[f.target if f.each == "target" else f.reference]
+            listed = f"each {f.by}" if f.by else f"each of {thing.title}"
+            if f.by and thing.vector is not None:
+                listed += f" in {thing.vector.name}"
+            if what == "distance":
+                return f"Distance from {listed} to {reference or 'the nearest other'}"
+            if f.each == "target":
+                return f"{head} {listed}"
+            where = f"within {f.relation_m:g} m of" if f.relation == "within" else "in"
+            if is_of_reference:
+                return f"Share of {listed} that is covered by {subject}"
+            return f"{head} {subject} {where} {listed}"
+        if is_of_reference:
+            return f"Share of {reference} that is covered by {subject}"
+        if what == "share":
+            head = f"Share of the {'length' if f.of == 'length' else 'area'} of"
+        return f"{head} {subject}{relation}, cut {'there' if f.relation in ('within', 'beyond') else 'at the outline'}"

@@ -1,0 +1,202 @@
+"""Questions about the image inside of polygons, near to them or outside: of all, of each, or of the one with the extreme."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.agent.planner.facts import day_of, is_apart, lowered
+from apps.agent.planner.fields import RefusalError
+from apps.agent.planner.steps import StepMaker
+from apps.core.evidence.plan import AnswerRecipe
+from apps.core.geo.scene import SceneInfo
+from apps.core.geo.vector import POLYGONS
+
+
+class ZonePlans(StepMaker):
+    """What ``execute`` summarizes by zones."""
+
+    def _zoned(self) -> AnswerRecipe:
+        """Figures of the image inside of polygons."""
+        f, kind = self.form, self.measured()
+        if kind == "count":
+            raise RefusalError(
+                "Objects inside of polygons are counted by their relation: ask how many lie inside.",
+                "NO_ANSWER",
+                {"form": ["zones"]},
+            )
+        for key in f.zones:
+            vector = self.things[key].vector
+            assert vector is not None
+            if not f.buffer_m and vector.count_of(POLYGONS) < vector.n:
+                others = vector.n - vector.count_of(POLYGONS)
+                self.warnings.append(f"{others} points or lines of {vector.name} have no inside and are left out.")
+        if f.each:
+            return self._each_zone()
+        if f.is_outside and len(f.zones) > 1:
+            raise RefusalError("Outside of which? Name one file.", "NO_ANSWER", {"form": ["zones"]})
+        if f.what == "zone":
+            return self._which_zone()
+        if f.what in ("compare", "difference") and len(f.zones) > 1:
+            return self._between_zones()
+        if len(f.zones) != 1:
+            raise RefusalError("One area at a time, or which of them is larger.", "NO_ANSWER", {"form": ["zones"]})
+        if f.what == "difference" and kind == "statistic" and f.statistic == "mean" and not f.is_relative and f.limit is None:
+            return self._zoned_change()
+        if f.what not in ("statistic", "area", "share", "exists") or (f.what == "exists" and kind == "share" and f.limit is None):
+            raise RefusalError(
+                "Inside of polygons I can give a statistic, an area or a share of one image, or the mean change between two.",
+                "NO_ANSWER",
+                {"form": ["what"]},
+            )
+        if f.change:
+            raise RefusalError(
+                "Inside of polygons a change is given as its mean; ask for that.", "NO_ANSWER", {"form": ["change"]}
+            )
+        n = self._zone_step(self._one(), f.zones[0])
+        recipe: dict[str, Any] = {"steps": (n,), "unit": self._recipe_unit()}
+        phrase = f"{self._phrases()['phrase']}{self._zone_text(f.zones[0])}"
+        if f.what == "exists":
+            return AnswerRecipe(kind="boolean", options={"op": f.limit_op, "value": f.limit or 0, "phrase": phrase}, **recipe)
+        return AnswerRecipe(kind="value", options={"phrase": phrase}, **recipe)
+
+    def _each_zone(self) -> AnswerRecipe:
+        """A figure of the image in each polygon of a file, or for each value of an attribute."""
+        f = self.form
+        key = f.zones[0]
+        thing = self.things[key]
+        vector = thing.vector
+        assert vector is not None
+        if len(f.zones) != 1 or thing.name:
+            raise RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
+        if f.what not in ("statistic", "area", "share") or f.change or f.is_outside:
+            raise RefusalError(
+                "For each polygon I can give a statistic, an area or a share of one image.", "NO_ANSWER", {"form": ["what"]}
+            )
+        if f.by and f.by not in vector.fields:
+            raise RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
+        self._tell_names(thing)
+        n = self._zone_step(self._one(), key, is_each=True)
+        by = f"each {f.by} in {vector.name}" if f.by else f"each of {thing.title}"
+        near = f"within {f.buffer_m:g} m of" if f.buffer_m else "in"
+        return AnswerRecipe(kind="table", steps=(n,), unit=self._recipe_unit(),
+                            options={"phrase": f"{self._phrases()['phrase']} {near} {by}"})  # fmt: skip
+
+    def _zone_text(self, key: str) -> str:
+        if self.form.each:
+            near = f"within {self.form.buffer_m:g} m of" if self.form.buffer_m else "in"
+            return f" {near} each of {self.things[key].title}"
+        if self.form.is_outside:
+            far = f"farther than {self.form.buffer_m:g} m from" if self.form.buffer_m else "outside of"
+            return f" {far} {self.things[key].title}"
+        near = f" within {self.form.buffer_m:g} m of" if self.form.buffer_m else " inside"
+        return f"{near} {self.things[key].title}"
+
+    def _zone_step(self, scene: SceneInfo, key: str, *, pick: str = "", is_each: bool = False) -> int:
+        """One summary by zones: of one zone made of all polygons, or the polygon with the extreme."""
+        f, kind = self.form, self.measured()
+        if kind == "area":
+            self._needs_ground(scene)
+        if scene.grid.crs is None:
+            raise RefusalError(
+                "The image has no coordinate system, so polygons of the map have no place on it.", "NEEDS_CRS", {"crs": True}
+            )
+        self._check_zone(scene, key)
+        several = bool(pick) or is_each or f.is_outside
+        outlines = self.things[key].zones(buffer_m=f.buffer_m, dissolve=not several)
+        if f.is_outside:
+            outlines["outside"] = True
+        if is_each and f.by:
+            outlines |= {"name": f.by, "group": True}
+        zones = {"id": "zones", "op": "vector.zones", "params": outlines}
+        params: dict[str, Any] = {"statistic": f.statistic if kind == "statistic" else kind}
+        if kind == "area":
+            params["unit"] = self._area_unit()
+        if pick:
+            params["pick"] = pick
+        if kind == "statistic":
+            nodes, last = self._quantity_nodes(scene)
+            graphs = [nodes]
+        elif f.target:
+            graphs, last = self._target_nodes(scene, f.target), "mask"
+        else:
+            nodes, q = self._quantity_nodes(scene)
+            graphs, last = [[*nodes, *self._mask_nodes(q)]], "mask"
+        arguments = [
+            self._graph([*nodes, zones], {"op": "raster.summarize.zonal", "inputs": [last, "zones"], "params": params})
+            for nodes in graphs
+        ]
+        at = f" of {day_of(scene)}" if scene.acquired_at else ""
+        why = f"{self._phrases()['phrase']}{at}{self._zone_text(key)}, by pixel centres"
+        if is_each:
+            why = f"{self._phrases()['phrase']}{at} in each of {self.things[key].title}, by pixel centres"
+        if pick:
+            extreme = "highest" if pick == "max" else "lowest"
+            why = f"{self._phrases()['phrase']}{at} of each of {self.things[key].title}; the {extreme}"
+        return self._add("execute", arguments[0], f"{why}."[:500], alternatives=arguments[1:])
+
+    def _check_zone(self, scene: SceneInfo, key: str) -> None:
+        """Refused before any tool runs where a file surely lies beside the image."""
+        vector = self.things[key].vector
+        assert vector is not None
+        west, south, east, north = vector.bounds
+        ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+        if not self.form.buffer_m and is_apart({"type": "Polygon", "coordinates": [ring]}, scene):
+            raise RefusalError(
+                f"{vector.name} lies outside of the image: it reaches from {west:.4g}, {south:.4g} to {east:.4g}, {north:.4g} "
+                "degrees. Choose another file or image.",
+                "BAD_REGION",
+                {"vectors": [vector.vector_id], "scenes": [scene.scene_id]},
+            )
+
+    def _which_zone(self) -> AnswerRecipe:
+        f = self.form
+        key = f.zones[0]
+        vector = self.things[key].vector
+        assert vector is not None
+        if len(f.zones) != 1 or self.things[key].name or vector.n < 2:
+            raise RefusalError("Which polygon of which file? Name a file with several.", "NO_ANSWER", {"form": ["zones"]})
+        if not vector.name_field:
+            self.warnings.append(f"No attribute of {vector.name} names its features, so they are called by their number.")
+        n = self._zone_step(self._one(), key, pick=f.pick)
+        word = {"area": ("largest", "smallest"), "share": ("largest", "smallest")}.get(self.measured(), ("highest", "lowest"))
+        phrase = f"{word[0] if f.pick == 'max' else word[1]} {lowered(str(self._phrases()['phrase']))}"
+        return AnswerRecipe(kind="zone", steps=(n,), unit=self._recipe_unit(), options={"phrase": phrase})
+
+    def _between_zones(self) -> AnswerRecipe:
+        """Two or more named areas, each measured by itself, then compared or subtracted."""
+        f, kind = self.form, self.measured()
+        scene = self._one()
+        steps = tuple(self._zone_step(scene, key) for key in f.zones)
+        labels = [self.things[k].label for k in f.zones]
+        phrase = lowered(str(self._phrases()["phrase"]))
+        if f.what == "difference":
+            if len(f.zones) != 2:
+                raise RefusalError("A difference is that of two areas.", "NO_ANSWER", {"form": ["zones"]})
+            told = f"{self._phrases()['phrase']}: {labels[1]} less {labels[0]}"
+            return AnswerRecipe(
+                kind="difference", steps=steps, unit=self._recipe_unit(), options={"phrase": told, "labels": [*labels]}
+            )
+        stem = "high" if kind == "statistic" else "larg"
+        word = f"{stem if f.pick == 'max' else 'low' if kind == 'statistic' else 'small'}{'est' if len(labels) > 2 else 'er'}"
+        options: dict[str, Any] = {"pick": f.pick, "labels": [*labels], "phrase": phrase}
+        options["word"] = f"the {word}" if len(labels) > 2 else word
+        return AnswerRecipe(kind="compare", steps=steps, unit=self._recipe_unit(), options=options)
+
+    def _zoned_change(self) -> AnswerRecipe:
+        """Mean change between two dates inside of polygons."""
+        f = self.form
+        before, after = self._two()
+        key = f.zones[0]
+        self._check_zone(before, key)
+        zones = {"id": "zones", "op": "vector.zones", "params": self.things[key].zones(buffer_m=f.buffer_m)}
+        arguments = [
+            self._graph(
+                [*self._difference_nodes(before, after, params), zones],
+                {"op": "raster.summarize.zonal", "inputs": ["difference", "zones"], "params": {"statistic": "mean"}},
+            )
+            for params in ({}, {"resample": "bilinear"})
+        ]
+        title = self.words.title(f.quantity)
+        phrase = f"Mean change of {title} from {day_of(before)} to {day_of(after)}{self._zone_text(key)}"
+        n = self._add("execute", arguments[0], f"{phrase}."[:500], alternatives=arguments[1:])
+        return AnswerRecipe(kind="value", steps=(n,), options={"phrase": phrase, "signed": True})
