@@ -202,7 +202,7 @@ def _to_map(ref: LayerRef, scene: SceneInfo | None) -> Callable[[NDArray[np.floa
             return lambda points: points
         grid = scene.grid
         a, b, c, d, e, f = grid.transform
-        return lambda p: np.column_stack(grid.lonlat(a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f))
+        return lambda p: np.column_stack(grid.wgs84(a * p[:, 0] + b * p[:, 1] + c, d * p[:, 0] + e * p[:, 1] + f))
     if ref.crs == "EPSG:4326":
         return lambda points: points
     to = transformer(ref.crs, "EPSG:4326")

@@ -23,10 +23,21 @@ def _crs(text: str) -> CRS:
 
 
 @lru_cache(maxsize=128)
-def _to_lonlat(text: str) -> Transformer:
+def _to_lonlat(text: str) -> tuple[Transformer | None, float, float]:
+    """(way to the CRS's own geographic coordinates, or None where it has these already; degrees in their unit; longitude of their
+    prime meridian): not every CRS counts degrees from Greenwich, some count grads from Paris."""
     crs = _crs(text)
-    geographic = crs.geodetic_crs or CRS.from_epsg(4326)
-    return Transformer.from_crs(crs, geographic, always_xy=True)
+    base = crs
+    while base.is_bound or base.is_derived or base.is_compound:
+        inner = base.sub_crs_list[0] if base.is_compound else base.source_crs
+        if inner is None or inner.is_geocentric:
+            break
+        base = inner
+    geographic = base if base.is_geographic else base.geodetic_crs or CRS.from_epsg(4326)
+    way = None if crs.equals(geographic, ignore_axis_order=True) else Transformer.from_crs(crs, geographic, always_xy=True)
+    meridian = geographic.prime_meridian
+    return (way, math.degrees(float(geographic.axis_info[0].unit_conversion_factor)) if geographic.axis_info else 1.0,
+            meridian.longitude * math.degrees(float(meridian.unit_conversion_factor)) if meridian is not None else 0.0)
 
 
 @lru_cache(maxsize=128)
@@ -108,15 +119,34 @@ class Grid(BaseModel):
         return Grid(crs=self.crs, transform=(a, b, x, d, e, y), width=width, height=height)
 
     def lonlat(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Longitude and latitude in degrees (the CRS's own datum) of map coordinates; arrays welcome.
+        """Longitude from Greenwich and latitude in degrees (the CRS's own datum) of map coordinates; arrays welcome.
 
         Raises ValueError where the grid has no CRS.
         """
         if self.crs is None:
             raise ValueError("the grid has no CRS")
-        if self.is_geographic:
-            return x, y
-        lon, lat = _to_lonlat(self.crs).transform(x, y)
+        way, degrees, meridian = _to_lonlat(self.crs)
+        lon, lat = (x, y) if way is None else way.transform(x, y)
+        if degrees == 1 and meridian == 0:
+            return lon, lat
+        return np.asarray(lon) * degrees + meridian, np.asarray(lat) * degrees
+
+    @property
+    def is_plate_carree(self) -> bool:
+        """Whether x and y are longitude and latitude themselves, and no pole lies elsewhere (a rotated pole does)."""
+        return self.is_geographic and not _crs(str(self.crs)).is_derived
+
+    def wgs84(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Longitude and latitude in degrees where the maps of this site show map coordinates; arrays welcome. Those of a grid in
+        degrees are taken as they are, beyond 180 too.
+
+        Raises ValueError where the grid has no CRS.
+        """
+        if self.is_plate_carree:
+            return self.lonlat(x, y)
+        if self.crs is None:
+            raise ValueError("the grid has no CRS")
+        lon, lat = transformer(self.crs, "EPSG:4326").transform(x, y)
         return lon, lat
 
     def ground_m(self, col: Any, row: Any, to_col: Any, to_row: Any) -> NDArray[np.float64]:
@@ -153,7 +183,7 @@ class Grid(BaseModel):
         return _lattice(self)
 
     def _lattice_of(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        n_col = 2 if self.is_geographic and self.transform[1] == 0 else min(33, max(2, self.width))
+        n_col = 2 if self.is_plate_carree and self.transform[1] == 0 else min(33, max(2, self.width))
         n_row = min(257 if n_col == 2 else 33, max(2, self.height))
         cols = np.linspace(0, self.width - 1, n_col)
         rows = np.linspace(0, self.height - 1, n_row)
@@ -265,21 +295,29 @@ class Grid(BaseModel):
         return math.sqrt(self._pixel_area_at((self.width - 1) / 2, (self.height - 1) / 2))
 
     def lonlat_bounds(self) -> tuple[float, float, float, float]:
-        """(west, south, east, north) in degrees over the densified outline; east may be less than west over the antimeridian."""
+        """(west, south, east, north) in degrees of WGS 84 (of its own datum for a grid in degrees) over the densified outline;
+        east may be less than west over the antimeridian. About a pole that lies inside, all longitudes and the pole itself."""
         t = np.linspace(0, 1, 21)
         w, h = float(self.width), float(self.height)
         cols = np.concatenate([t * w, np.full(21, w), t[::-1] * w, np.zeros(21)])
         rows = np.concatenate([np.zeros(21), t * h, np.full(21, h), t[::-1] * h])
         a, b, c, d, e, f = self.transform
-        lon, lat = self.lonlat(a * cols + b * rows + c, d * cols + e * rows + f)
+        lon, lat = self.wgs84(a * cols + b * rows + c, d * cols + e * rows + f)
         lon, lat = np.asarray(lon), np.asarray(lat)
         if not (np.isfinite(lon).all() and np.isfinite(lat).all()):
             raise ValueError("the outline of the grid has no place on the globe in this CRS")
-        if np.ptp(lon) > 180 and not self.is_geographic:
-            lon = np.where(lon < 0, lon + 360, lon)
-            west, east = float(lon.min()), float(lon.max())
-            return west if west <= 180 else west - 360, float(lat.min()), east - 360 if east > 180 else east, float(lat.max())
-        return float(lon.min()), float(lat.min()), float(lon.max()), float(lat.max())
+        south, north = float(lat.min()), float(lat.max())
+        if self.is_plate_carree:
+            return float(lon.min()), south, float(lon.max()), north
+        along = np.degrees(np.unwrap(np.radians(lon)))
+        if abs(along[-1] - along[0]) > 180:  # the outline goes about a pole once
+            return (-180.0, south, 180.0, 90.0) if lat.mean() > 0 else (-180.0, -90.0, 180.0, north)
+        west, east = float(along.min()), float(along.max())
+        if east - west >= 360 - 1e-6:
+            return -180.0, south, 180.0, north
+        turn = 360 * math.floor((west + 180) / 360)
+        west, east = west - turn, east - turn
+        return west, south, east - 360 if east > 180 else east, north
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from pyproj import Geod, Transformer
+from pyproj import CRS, Geod, Transformer
 from shapely.geometry import Point, Polygon, box
 
 from apps.core.geo import Grid, area_of_mask_m2, geodesic_area_m2, geodesic_distance_m, geodesic_length_m
@@ -135,3 +135,49 @@ def test_ground_distances_have_their_own_direction() -> None:
     assert over.ground_m(0.5, 1, 1.5, 1) == pytest.approx(math.radians(1) * a, rel=1e-9)
     with pytest.raises(ValueError, match="no CRS"):
         Grid(width=2, height=2).ground_m(0, 0, 1, 1)
+
+
+@pytest.mark.parametrize(("crs", "lon", "lat", "side"), [
+    ("EPSG:27572", 2.5, 47.0, 10.0), ("EPSG:4807", 2.5, 47.0, 0.001), ("EPSG:4806", 12.0, 42.0, 0.001),
+    ("EPSG:26591", 8.5, 45.0, 10.0), ("EPSG:27700", -1.5, 53.0, 25.0), ("EPSG:2263", -74.0, 40.7, 30.0)])
+def test_grads_and_meridians_of_paris_and_rome_are_turned_into_degrees_from_greenwich(
+        crs: str, lon: float, lat: float, side: float) -> None:
+    x, y = Transformer.from_crs("EPSG:4326", crs, always_xy=True).transform(lon, lat)
+    grid = Grid(crs=crs, transform=(side, 0, x, 0, -side, y), width=100, height=100)
+    # the outline on WGS 84, its area by geodesics of that ellipsoid: the old datums' own differ by 1e-4 at most
+    back = Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
+    along = np.linspace(0, 100, 51)
+    ring = np.array([(t, 0.0) for t in along] + [(100.0, t) for t in along] + [(100 - t, 100.0) for t in along]
+                    + [(0.0, 100 - t) for t in along])
+    lons, lats = back.transform(x + side * ring[:, 0], y - side * ring[:, 1])
+    area = abs(Geod(ellps="WGS84").polygon_area_perimeter(lons, lats)[0])
+    assert float(grid.pixel_areas_m2().sum()) == pytest.approx(area, rel=1e-4)
+    assert grid.gsd_m == pytest.approx(math.sqrt(area) / 100, rel=1e-3)
+    # a datum may lie a few hundred metres off WGS 84; maps show those in metres where WGS 84 has them
+    off = 1e-9 if not grid.is_geographic else 2e-3
+    assert grid.lonlat_bounds() == pytest.approx((lons.min(), lats.min(), lons.max(), lats.max()), abs=max(off, 2e-7))
+
+
+def test_a_rotated_pole_has_its_places_and_areas_on_the_globe() -> None:
+    crs = CRS.from_cf({"grid_mapping_name": "rotated_latitude_longitude", "grid_north_pole_latitude": 39.25,
+                       "grid_north_pole_longitude": -162.0}).to_wkt()
+    grid = Grid(crs=crs, transform=(0.1, 0, -2.0, 0, -0.1, 2.0), width=40, height=40)
+    # the middle of the rotated grid is opposite to the pole's meridian, 90 degrees from the pole
+    assert grid.lonlat(0.0, 0.0) == pytest.approx((18.0, 50.75))
+    middle = Geod(ellps="WGS84")
+    lon, lat = grid.lonlat(np.array([-0.1, 0.0, 0.0, -0.1]), np.array([0.1, 0.1, 0.0, 0.0]))
+    area = abs(middle.polygon_area_perimeter(lon, lat)[0])
+    assert float(grid.pixel_areas_m2()[19, 19]) == pytest.approx(area, rel=1e-6)
+    assert grid.area_method == "geodesic"
+
+
+@pytest.mark.parametrize(("grid", "expected"), [
+    (Grid(crs="EPSG:3413", transform=(25000.0, 0, -3850000.0, 0, -25000.0, 5850000.0), width=304, height=448), (-180, 180, 90)),
+    (Grid(crs="EPSG:3031", transform=(25000.0, 0, -3950000.0, 0, -25000.0, 4350000.0), width=316, height=332), (-180, 180, -90)),
+    (Grid(crs="EPSG:6933", transform=(36032.220840584, 0, -17367530.45, 0, -36032.220840584, 7314540.83), width=964, height=406),
+     (-180, 180, 85.0445))])
+def test_bounds_about_a_pole_and_round_the_globe_hold_all_longitudes(grid: Grid, expected: tuple[float, float, float]) -> None:
+    west, south, east, north = grid.lonlat_bounds()
+    assert (west, east) == pytest.approx(expected[:2], abs=1e-3)
+    assert (south if expected[2] == -90 else north) == pytest.approx(expected[2], abs=1e-3)
+    assert south < north

@@ -1,6 +1,10 @@
 """Outlines on the globe."""
 
+import numpy as np
 import pytest
+import shapely
+from pyproj import Transformer
+from shapely.geometry import Point
 
 from apps.core.geo import Grid
 from apps.core.geo.measures import geodesic_area_m2
@@ -32,3 +36,20 @@ def test_degrees_beyond_180_are_turned_back() -> None:
 
 def test_without_a_crs_there_is_none() -> None:
     assert footprint(Grid(width=5, height=5)) is None
+
+
+@pytest.mark.parametrize(("crs", "x", "y", "rows"), [
+    ("EPSG:3413", -3850000.0, 5850000.0, 448), ("EPSG:3031", -3950000.0, 4350000.0, 332)])
+def test_about_a_pole_the_outline_holds_the_pole(crs: str, x: float, y: float, rows: int) -> None:
+    grid = Grid(crs=crs, transform=(25000.0, 0.0, x, 0.0, -25000.0, y), width=304, height=rows)
+    outline = footprint(grid)
+    assert outline is not None and outline.is_valid
+    pole = 90 if crs == "EPSG:3413" else -90
+    for lon in (-170, -10, 100):
+        assert outline.covers(Point(lon, pole * 0.99)) and outline.covers(Point(lon, pole * 0.8)), lon
+        assert not outline.covers(Point(lon, -pole * 0.5))
+    # in an equal-area projection of the globe: as large as its pixels are on the ellipsoid
+    to = Transformer.from_crs("EPSG:4326", "EPSG:6933", always_xy=True)
+    dense = shapely.segmentize(outline, 0.5)
+    flat = shapely.transform(dense, lambda p: np.column_stack(to.transform(p[:, 0], p[:, 1])))
+    assert flat.area == pytest.approx(float(grid.pixel_areas_m2().sum()), rel=5e-3)
