@@ -8,7 +8,6 @@ process.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +17,12 @@ from numpy.typing import NDArray
 from apps.core.errors import ToolAbstainedError
 from apps.tools.zoo.cards import ModelCard
 from apps.tools.zoo.registry import verified
-from apps.tools.zoo.runtime import device_name, onnxruntime_module, torch_module
+from apps.tools.zoo.runtime import OneLoad, device_name, onnxruntime_module, torch_module
 
 TILE_PX = 256
 # Tiles overlap by this, or an eighth of a small one, and weigh less towards their edges.
 OVERLAP_PX = 32
-_lock = threading.RLock()
-_loaded: dict[tuple[str, str], ChangeModel] = {}
+_loaded: OneLoad[ChangeModel] = OneLoad()
 
 
 class ChangeModel:
@@ -35,8 +33,15 @@ class ChangeModel:
         self.tile_px = min(1024, card.tile_px)
         self._run: Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float64]]
         try:
-            self._run = self._of_onnx(path) if card.format == "onnx" else self._of_torchscript(path)
-            self.output = self._probed()
+            self._run = self._of_onnx(path) if card.format == "onnx" else self._of_torchscript(path, device_name())
+            try:
+                self.output = self._probed()
+            except RuntimeError:
+                if self.device == "cpu":
+                    raise
+                # a trace keeps the device it was made on where the network makes tensors of its own
+                self._run = self._of_torchscript(path, "cpu")
+                self.output = self._probed()
         except ToolAbstainedError:
             raise
         except Exception as e:   # whatever a stranger's model raises
@@ -44,9 +49,9 @@ class ChangeModel:
                                      "take two RGB pictures (or one of six channels) and give one map.", code="MODEL_MISSING",
                                      needs={"model": card.name}) from e
 
-    def _of_torchscript(self, path: Path) -> Callable[..., NDArray[np.float64]]:
+    def _of_torchscript(self, path: Path, device: str) -> Callable[..., NDArray[np.float64]]:
         torch = torch_module()
-        self.device = device_name()
+        self.device = device
         model = torch.jit.load(str(path), map_location=self.device).eval()
         takes_two = len(model.forward.schema.arguments) >= 3     # self, earlier, later
 
@@ -90,7 +95,7 @@ class ChangeModel:
     def tile(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float64]:
         """Probability of change (rows, columns) of one pair of tiles (rows, columns, 3) in 0..1."""
         a, b = (np.ascontiguousarray(x.transpose(2, 0, 1)[None]) for x in (one, other))
-        with _lock:
+        with _loaded.lock:
             raw = self._run(a, b)[0]
         if not np.isfinite(raw).all():
             raise ToolAbstainedError(f"{self.card.name} gives values that are no numbers.", code="TOOL_FAILED")
@@ -143,8 +148,4 @@ def load_changer(card: ModelCard, path: Path) -> ChangeModel:
     if card.task != "change" or card.format not in ("onnx", "torchscript"):
         raise ToolAbstainedError(f"{card.name} is no change model; one is added with `./rsure models add FILE --task change` as "
                                  "ONNX or TorchScript.", code="MODEL_MISSING", needs={"model": card.name})
-    key = (card.name, card.sha256)
-    with _lock:
-        if key not in _loaded:
-            _loaded[key] = ChangeModel(card, verified(card, path))
-        return _loaded[key]
+    return _loaded.get((card.name, card.sha256), lambda: ChangeModel(card, verified(card, path)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from apps.core.errors import ToolAbstainedError
 from apps.tools.zoo.cards import ModelCard
 from apps.tools.zoo.registry import verified
-from apps.tools.zoo.runtime import torch_module
+from apps.tools.zoo.runtime import OneLoad, device_name, torch_module
 
 # architecture → (input side in pixels, mean, deviation) over RGB in 0..1
 INPUT: dict[str, tuple[int, tuple[float, float, float], tuple[float, float, float]]] = {
@@ -20,18 +20,18 @@ INPUT: dict[str, tuple[int, tuple[float, float, float], tuple[float, float, floa
     "lite0_short": (64, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "small_resnet": (64, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))}
 VIEWS = 4
-_lock = threading.RLock()
-_loaded: dict[tuple[str, str], Classifier] = {}
+_loaded: OneLoad[Classifier] = OneLoad()
 
 
 class Classifier:
-    """A classifier of this project's own format."""
+    """A classifier of this project's own format, on ``device``."""
 
-    def __init__(self, card: ModelCard, path: Path):
+    def __init__(self, card: ModelCard, path: Path, device: str = ""):
         from apps.tools.zoo.states import load_state
 
-        self.card = card
-        self.model, about = load_state(path)
+        self.card, self.device = card, device or device_name()
+        model, about = load_state(path)
+        self.model = model.to(self.device)
         self.architecture = str(about["architecture"])
         held = about["scope"]
         self.scope = None if held is None else {k: v.double().numpy() for k, v in held.items()}
@@ -43,16 +43,22 @@ class Classifier:
         """(logits (n, classes), features (n, d)): means over quarter turns of pictures uint8 (rows, columns, 3) RGB of any
         size."""
         torch = torch_module()
+        logits, features = [], []
+        with _loaded.lock, torch.inference_mode():
+            for at in range(0, len(images), batch):
+                seen = self.seen(images[at:at + batch], views)
+                logits.append(seen[0].double().cpu().numpy())
+                features.append(seen[1].double().cpu().numpy())
+        return np.concatenate(logits), np.concatenate(features)
+
+    def seen(self, images: Sequence[NDArray[np.uint8]], views: int) -> tuple[Any, Any]:
+        """(logits, features) of one batch as tensors on the device."""
+        torch = torch_module()
         side, mean, deviation = INPUT[self.architecture]
         middle, spread = torch.tensor(mean).view(1, 3, 1, 1), torch.tensor(deviation).view(1, 3, 1, 1)
-        logits, features = [], []
-        with _lock, torch.inference_mode():
-            for at in range(0, len(images), batch):
-                x = (torch.cat([_sized(i, side) for i in images[at:at + batch]]) - middle) / spread
-                seen = [self.model.features(torch.rot90(x, k, (2, 3))) for k in range(views)]
-                logits.append(torch.stack([self.model.head(f) for f in seen]).mean(0).double().numpy())
-                features.append(torch.stack(seen).mean(0).double().numpy())
-        return np.concatenate(logits), np.concatenate(features)
+        x = ((torch.cat([_sized(i, side) for i in images]) - middle) / spread).to(self.device)
+        features = [self.model.features(torch.rot90(x, k, (2, 3))) for k in range(views)]
+        return torch.stack([self.model.head(f) for f in features]).mean(0), torch.stack(features).mean(0)
 
     def probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Softmax at the card's temperature."""
@@ -89,8 +95,4 @@ def load_classifier(card: ModelCard, path: Path) -> Classifier:
     """The classifier of a card, loaded once a process. Raises ToolAbstainedError (MODEL_MISSING) where it cannot be loaded."""
     if card.format != "rsw":
         raise ToolAbstainedError(f"{card.name}: scene classifiers are read in the format rsw only.", code="MODEL_MISSING")
-    key = (card.name, card.sha256)
-    with _lock:
-        if key not in _loaded:
-            _loaded[key] = Classifier(card, verified(card, path))
-        return _loaded[key]
+    return _loaded.get((card.name, card.sha256), lambda: Classifier(card, verified(card, path)))

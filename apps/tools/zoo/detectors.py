@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 from apps.core.errors import ToolAbstainedError
 from apps.tools.zoo.cards import ModelCard
 from apps.tools.zoo.registry import verified
-from apps.tools.zoo.runtime import device_name, torch_module, ultralytics_module
+from apps.tools.zoo.runtime import OneLoad, device_name, onnx_device_name, torch_module, ultralytics_module
 from apps.tools.zoo.tiling import Boxes, suppress
 
 GREY = 114
 # Raw answers of one tile that are looked at, best first.
 MOST_RAW = 4000
-_lock = threading.RLock()
-_loaded: dict[tuple[str, str], Detector] = {}
+_loaded: OneLoad[Detector] = OneLoad()
 
 
 class Detector(Protocol):
@@ -39,12 +37,8 @@ class Detector(Protocol):
 
 def load_detector(card: ModelCard, path: Path) -> Detector:
     """The detector of a card, loaded once a process. Raises ToolAbstainedError (MODEL_MISSING) where it cannot be loaded."""
-    key = (card.name, card.sha256)
-    with _lock:
-        if key not in _loaded:
-            verified(card, path)
-            _loaded[key] = _StateDetector(card, path) if card.format == "rsw" else _UltralyticsDetector(card, path)
-        return _loaded[key]
+    kind = StateDetector if card.format == "rsw" else _UltralyticsDetector
+    return _loaded.get((card.name, card.sha256), lambda: kind(card, verified(card, path)))
 
 
 def resampled(image: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
@@ -109,14 +103,14 @@ def _in_bfloat16(model: Any) -> Any:
     return model if bool(strays) else quick
 
 
-class _StateDetector:
-    """A YOLO of this project's own format: one forward pass, boxes decoded by the model's head, no further library."""
+class StateDetector:
+    """A YOLO of this project's own format on ``device``: one forward pass, boxes decoded by its head, no other library."""
 
-    def __init__(self, card: ModelCard, path: Path):
+    def __init__(self, card: ModelCard, path: Path, device: str = ""):
         from apps.tools.zoo.states import load_state
 
         torch = torch_module()
-        self.device = device_name()
+        self.device = device or device_name()
         model, about = load_state(path)
         if tuple(about["classes"]) != card.class_names:
             raise ToolAbstainedError(f"The weights of {card.name} know other classes than its card says.", code="MODEL_MISSING")
@@ -128,30 +122,33 @@ class _StateDetector:
 
     def detect(self, images: Sequence[NDArray[np.uint8]], floor: float) -> list[Boxes]:
         torch = torch_module()
-        batch = _padded(images)
-        x = torch.from_numpy(batch.transpose(0, 3, 1, 2)).to(self.device)     # channels last, as the network wants it
-        x = x.float().div_(255)
-        if self.arithmetic == "bfloat16":
-            x = x.bfloat16()
-        with _lock, torch.inference_mode():
-            raw = self._model(x)
-        raw = (raw[0] if isinstance(raw, (tuple, list)) else raw).float()
+        with _loaded.lock, torch.inference_mode():
+            # to the processor in one piece: on a GPU every pick below would wait for it anew
+            raw = self.raw(_padded(images)).cpu()
         out = []
         for k, image in enumerate(images):
             score = raw[k, 4:]
             cls, at = torch.nonzero(score > floor, as_tuple=True)
             s = score[cls, at]
             keep = torch.argsort(s, descending=True, stable=True)[:MOST_RAW]
-            cls, at, s = cls[keep], at[keep], s[keep].double().cpu().numpy()
-            cx, cy, w, h = raw[k, :4, at].double().cpu().numpy()
+            cls, at, s = cls[keep], at[keep], s[keep].double().numpy()
+            cx, cy, w, h = raw[k, :4, at].double().numpy()
             xy = np.stack([cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2], 1)
             xy[:, [0, 2]] = xy[:, [0, 2]].clip(0, image.shape[1])
             xy[:, [1, 3]] = xy[:, [1, 3]].clip(0, image.shape[0])
-            found = Boxes(xy, s, cls.cpu().numpy().astype(np.int64), np.zeros(len(keep), np.int64))
+            found = Boxes(xy, s, cls.numpy().astype(np.int64), np.zeros(len(keep), np.int64))
             found = found.pick((xy[:, 2] > xy[:, 0]) & (xy[:, 3] > xy[:, 1]))
             # the head answers an object from many cells: near-identical boxes go here, doubles are judged later
             out.append(found.pick(suppress(found, iou=0.75, within_tile=True)))
         return out
+
+    def raw(self, batch: NDArray[np.uint8]) -> Any:
+        """The head's answers (pictures, 4 + classes, cells) in float32 on the device, of pictures (n, rows, columns, 3)."""
+        torch = torch_module()
+        x = torch.from_numpy(batch.transpose(0, 3, 1, 2)).to(self.device)     # channels last, as the network wants it
+        x = x.float().div_(255)
+        answer = self._model(x.bfloat16() if self.arithmetic == "bfloat16" else x)
+        return (answer[0] if isinstance(answer, (tuple, list)) else answer).float()
 
 
 class _UltralyticsDetector:
@@ -161,16 +158,26 @@ class _UltralyticsDetector:
         ultralytics_module()
         from ultralytics import YOLO
 
-        self.device, self.arithmetic = device_name(), "float32"
+        self.device, self.arithmetic = onnx_device_name() if card.format == "onnx" else device_name(), "float32"
         self._card = card
         try:
             self._model: Any = YOLO(str(path), task=card.task)
             names = list(self._model.names.values()) if card.format == "ultralytics" else None
+            if card.format == "torchscript" and self.device != "cpu" and not self._runs():
+                # a trace keeps the device it was made on where the network makes tensors of its own
+                self._model, self.device = YOLO(str(path), task=card.task), "cpu"
         except Exception as e:
             raise ToolAbstainedError(f"{card.name} cannot be loaded: {type(e).__name__}.", code="MODEL_MISSING",
                                      needs={"model": card.name}) from e
         if names is not None and tuple(str(n)[:80] for n in names) != card.class_names:
             raise ToolAbstainedError(f"The weights of {card.name} know other classes than its card says.", code="MODEL_MISSING")
+
+    def _runs(self) -> bool:
+        try:
+            self.detect([np.full((32, 32, 3), GREY, np.uint8)], 0.5)
+        except RuntimeError:
+            return False
+        return True
 
     def detect(self, images: Sequence[NDArray[np.uint8]], floor: float) -> list[Boxes]:
         """As Detector says. The library would stretch a picture to the model's side; padded to it, pixels keep their size."""
@@ -184,7 +191,7 @@ class _UltralyticsDetector:
             rows, columns = (side if fixed else max(side, -(-n // 32) * 32) for n in (h, w))
             padded = np.full((rows, columns, 3), GREY, np.uint8)
             padded[:h, :w] = image
-            with _lock:
+            with _loaded.lock:
                 found = self._model.predict(np.ascontiguousarray(padded[:, :, ::-1]), imgsz=padded.shape[:2], conf=floor,
                                             iou=0.75, max_det=3000, verbose=False, device=self.device)[0]
                 if torch.get_num_threads() != threads:      # the library takes a core away when it first predicts

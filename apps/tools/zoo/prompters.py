@@ -6,7 +6,6 @@ Their files hold tensors alone and are read as such (``weights_only``): nothing 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from numpy.typing import NDArray
 from apps.core.errors import ToolAbstainedError
 from apps.tools.zoo.cards import ModelCard
 from apps.tools.zoo.registry import models, verified
-from apps.tools.zoo.runtime import device_name, torch_module, ultralytics_module
+from apps.tools.zoo.runtime import OneLoad, device_name, torch_module, ultralytics_module
 
-_lock = threading.RLock()
-_loaded: dict[tuple[str, str], Prompter] = {}
+_loaded: OneLoad[Prompter] = OneLoad()
 
 
 def prompt_models() -> list[tuple[ModelCard, Path]]:
@@ -30,12 +28,7 @@ def prompt_models() -> list[tuple[ModelCard, Path]]:
 
 def load_prompter(card: ModelCard, path: Path) -> Prompter:
     """The model of a card, loaded once a process. ToolAbstainedError (MODEL_MISSING) where it cannot be loaded."""
-    key = (card.name, card.sha256)
-    with _lock:
-        if key not in _loaded:
-            verified(card, path)
-            _loaded[key] = Prompter(card, path)
-        return _loaded[key]
+    return _loaded.get((card.name, card.sha256), lambda: Prompter(card, verified(card, path)))
 
 
 class Prompter:
@@ -86,7 +79,7 @@ class Prompter:
         if box is not None:
             given["bboxes"] = [list(map(float, box))]
         threads = torch.get_num_threads()
-        with _lock:
+        with _loaded.lock:
             self._predictor.reset_image()
             found = self._predictor(source=np.ascontiguousarray(image[:, :, ::-1]), **given)[0]
             torch.set_num_threads(threads)

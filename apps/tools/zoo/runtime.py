@@ -6,11 +6,13 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
+import logging
 import os
 import shutil
 import threading
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from apps.core.errors import ToolAbstainedError
 
@@ -18,8 +20,39 @@ HOW_TO_SWITCH_ON = ("Models are off: torch is not installed. Switch them on with
                     "`pip install -r requirements-ml.txt` in the project's environment (`./rsure setup` does it).")
 _ULTRALYTICS_SETTINGS = ("sync", "clearml", "comet", "dvc", "mlflow", "neptune", "raytune", "tensorboard", "wandb", "hub",
                          "vscode_msg")
+_log = logging.getLogger(__name__)
 _lock = threading.RLock()
 _ready = False
+_device = ""
+T = TypeVar("T")
+
+
+class OneLoad(Generic[T]):
+    """What a process has loaded, by key: each thing once, whichever threads ask. ``lock`` also keeps two threads from looking
+    with one model at a time. A forked child begins with nothing: memory of a GPU does not cross a fork."""
+
+    def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self.lock = threading.RLock()
+        self._held: dict[Hashable, T] = {}
+
+    def get(self, key: Hashable, load: Callable[[], T]) -> T:
+        """The thing of that key, loaded by the first who asks; what ``load`` raises is passed on and nothing is kept."""
+        with self.lock:
+            if key not in self._held:
+                self._held[key] = load()
+            return self._held[key]
+
+    def forget(self) -> None:
+        """Lets everything go, as a test of another setting needs."""
+        with self.lock:
+            self._held = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 def state_home() -> Path:
@@ -113,9 +146,48 @@ def _prepare_offline() -> None:
 
 
 def device_name() -> str:
-    """``cuda:0`` where torch sees a GPU, else ``cpu``."""
+    """``cuda:0`` where torch sees a GPU and a sum made on it comes back right, else ``cpu``; asked once a process.
+
+    A driver that is too old, a GPU that this torch has no code for and a fork after the GPU was first used all show only at the
+    first sum. Sums there are plain float32, as the evidence says: TensorFloat-32, the default of convolutions, keeps ten
+    bits of each factor.
+    """
+    global _device
     torch = torch_module()
-    return "cuda:0" if torch.cuda.is_available() else "cpu"
+    with _lock:
+        if not _device:
+            _device = _probed(torch)
+        return _device
+
+
+def _probed(torch: Any) -> str:
+    if not torch.cuda.is_available():
+        return "cpu"
+    try:
+        ones = torch.ones(2, 2, device="cuda:0")
+        works = float((ones @ ones).sum().cpu()) == 8.0
+    except (RuntimeError, AssertionError) as error:   # a torch without CUDA asserts
+        _log.warning("a GPU is there but cannot be used, models run on the processor: %s", str(error).split("\n")[0][:200])
+        return "cpu"
+    if not works:
+        _log.warning("a GPU is there but adds up wrongly, models run on the processor")
+        return "cpu"
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    return "cuda:0"
+
+
+def onnx_device_name() -> str:
+    """Where ONNX models run: ``cuda:0`` where torch has a GPU and onnxruntime was built for it, else ``cpu``."""
+    has_cuda = has_onnxruntime() and "CUDAExecutionProvider" in onnxruntime_module().get_available_providers()
+    return device_name() if has_cuda else "cpu"
+
+
+def _after_fork() -> None:
+    global _device, _lock
+    _device, _lock = "", threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def package_versions(*names: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ answer has a geometry, and that must arrive unchanged in layers and areas.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import shapely
 from numpy.typing import NDArray
 from shapely.geometry import shape
 
+from apps.tools.zoo.runtime import OneLoad
 from apps.tools.zoo.tiling import Boxes
 from tests.unit.tools.rasters import Bench, from_file, scene
 
@@ -26,14 +26,12 @@ SIDE = 320
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from apps.tools.zoo import detectors
 
     monkeypatch.setenv("RSURE_HOME", str(tmp_path / "home"))
-    held = dict(detectors._loaded)
-    yield tmp_path / "home"
-    detectors._loaded.clear()
-    detectors._loaded.update(held)
+    monkeypatch.setattr(detectors, "_loaded", OneLoad())
+    return tmp_path / "home"
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +98,7 @@ def test_the_weights_as_pt_answer_as_the_shipped_ones(exports: dict[str, Path], 
     monkeypatch.setenv("RSURE_ARITHMETIC", "float32")
     from apps.tools.zoo import detectors
 
-    detectors._loaded.clear()
+    detectors._loaded.forget()
     shipped = load_detector(*model_named("nadir3"))
     assert shipped.arithmetic == "float32"
     picture = street()
