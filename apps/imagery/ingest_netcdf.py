@@ -60,6 +60,8 @@ def _coordinates(dataset: Any, dimension: str, n: int) -> tuple[float, float] | 
     if variable is None or variable.ndim != 1 or n < 2 or variable.shape[0] != n:
         return None
     values = np.asarray(variable[:], dtype=np.float64)
+    # coordinates may be packed as the data are
+    values = values * (_number(variable, "scale_factor") or 1.0) + (_number(variable, "add_offset") or 0.0)
     step = (values[-1] - values[0]) / (n - 1)
     if not np.isfinite(values).all() or step == 0 or np.abs(np.diff(values) - step).max() > abs(step) * _STEP_TOLERANCE:
         return None
@@ -78,6 +80,34 @@ def _crs(dataset: Any, variable: Any, x_dimension: str) -> str:
     axis = dataset.variables.get(x_dimension)
     is_degrees = axis is not None and "degree" in str(getattr(axis, "units", "")).lower()
     return str(CRS.from_epsg(4326).to_wkt()) if is_degrees else ""
+
+
+# Units of axes, in metres and in degrees.
+_METRES = {"m": 1.0, "meter": 1.0, "metre": 1.0, "meters": 1.0, "metres": 1.0, "km": 1000.0, "kilometer": 1000.0,
+           "kilometre": 1000.0, "kilometers": 1000.0, "kilometres": 1000.0, "ft": 0.3048, "foot": 0.3048, "feet": 0.3048,
+           "us_survey_foot": 1200 / 3937, "us_survey_feet": 1200 / 3937, "us-ft": 1200 / 3937}  # fmt: skip
+
+
+def _to_crs_units(dataset: Any, dimension: str, crs: CRS) -> float | None:
+    """By what coordinates of an axis are multiplied to be in the CRS's units; None where the axis' unit is not understood."""
+    unit = " ".join(str(getattr(dataset.variables[dimension], "units", "")).lower().split())
+    own = crs.axis_info[0].unit_conversion_factor if crs.axis_info else 1.0
+    if unit in ("", "1"):
+        return 1.0
+    if unit.startswith("degree") or unit == "deg":
+        return float(np.radians(1.0) / own) if crs.is_geographic else None
+    if unit in ("rad", "radian", "radians"):
+        if crs.is_geographic:
+            return float(1.0 / own)
+        # of a geostationary view: angles at the satellite
+        height = crs.to_cf().get("perspective_point_height")
+        return None if height is None else float(height) / own
+    metres = _METRES.get(unit.removeprefix("1 "))
+    if metres is None:
+        found = unit.split(" ")
+        if len(found) == 2 and found[1] in _METRES and found[0].replace(".", "", 1).isdigit():
+            metres = float(found[0]) * _METRES[found[1]]
+    return None if metres is None or crs.is_geographic else metres / own
 
 
 def _times(dataset: Any, dimension: str) -> tuple[str, ...]:
@@ -142,15 +172,21 @@ class _Variable:
         axes = [_axis(dataset, d) for d in self.dimensions]
         self.x, self.y = axes.index("x"), axes.index("y")
         self.width, self.height = self.variable.shape[self.x], self.variable.shape[self.y]
-        self.dtype = np.dtype(self.variable.dtype).newbyteorder("=")
+        stored = np.dtype(self.variable.dtype).newbyteorder("=")
+        # netCDF 3 has no unsigned types: the attribute tells how the same bytes are meant
+        told = str(getattr(self.variable, "_Unsigned", "")).lower()
+        self.dtype = np.dtype({"true": "u", "false": "i"}.get(told, stored.kind) + str(stored.itemsize)) if stored.kind in "iu" \
+            else stored
         self.fixed: dict[int, int] = {}
         self.times: tuple[str, ...] = ()
+        self.n_undated = self.n_declared = 0
         self.band_axis: int | None = None
         for i, axis in enumerate(axes):
             if i in (self.x, self.y):
                 continue
             if axis == "t":
                 self.times = _times(dataset, self.dimensions[i])
+                self.n_undated = 0 if self.times else self.variable.shape[i]
                 at = hints.time_index or 0
                 if at >= self.variable.shape[i]:
                     raise UserError(
@@ -174,7 +210,37 @@ class _Variable:
             index[self.band_axis] = band
         index[self.x], index[self.y] = slice(None), slice(start, stop)
         rows = np.asarray(self.variable[tuple(index)])
-        return (rows.T if self.x < self.y else rows).astype(self.dtype, copy=False)
+        rows = np.ascontiguousarray(rows.T if self.x < self.y else rows)
+        rows = rows.astype(rows.dtype.newbyteorder("="), copy=False)
+        return rows.view(self.dtype) if self.dtype.kind in "iu" else rows.astype(self.dtype, copy=False)
+
+    def _stored(self, value: Any) -> float | None:
+        """A value of an attribute as the data type holds it; None where it cannot, so that no pixel has it."""
+        if self.dtype.kind == "f":
+            return float(self.dtype.type(value))
+        number = float(value)
+        if self.dtype.kind == "u" and number < 0 and number >= -(2 ** (8 * self.dtype.itemsize - 1)):
+            number += 2 ** (8 * self.dtype.itemsize)  # written in the signed type of the bytes
+        bounds = np.iinfo(self.dtype)
+        return number if number.is_integer() and bounds.min <= number <= bounds.max else None
+
+    def _missing(self) -> tuple[float, ...]:
+        """Stored values that mean that nothing is there, the file's fill value first (CF 1.8, 2.5.1): pixels that were never
+        written hold the default of the type where the file names none."""
+        import netCDF4
+
+        found: list[float] = []
+        for name in ("_FillValue", "missing_value"):
+            for value in np.asarray(getattr(self.variable, name, ())).ravel().tolist():
+                number = self._stored(value) if isinstance(value, (int, float)) else None
+                if number is not None and number not in found and not (np.isnan(number) and any(map(np.isnan, found))):
+                    found.append(number)
+        self.n_declared = len(found)
+        if not hasattr(self.variable, "_FillValue") and self.dtype.itemsize > 1:
+            default = self._stored(netCDF4.default_fillvals[f"{self.dtype.kind}{self.dtype.itemsize}"])
+            if default is not None and default not in found:
+                found.append(default)
+        return tuple(found)
 
     def write(self, target: Path) -> RasterFacts:
         check_size(self.width, self.height, self.n_bands, self.dtype.itemsize, self.name)
@@ -182,6 +248,17 @@ class _Variable:
         x = _coordinates(self.dataset, self.dimensions[self.x], self.width)
         y = _coordinates(self.dataset, self.dimensions[self.y], self.height)
         crs = _crs(self.dataset, self.variable, self.dimensions[self.x]) if x and y else ""
+        if x and y and crs:
+            known = CRS.from_wkt(crs)
+            by = [_to_crs_units(self.dataset, self.dimensions[i], known) for i in (self.x, self.y)]
+            if by[0] is None or by[1] is None:
+                unit = getattr(self.dataset.variables[self.dimensions[self.x]], "units", "")
+                changes.append(f"Its axes are in “{str(unit)[:40]}”, which does not fit its CRS, so its place is not known.")
+                crs = ""
+            else:
+                x, y = (x[0] * by[0], x[1] * by[0]), (y[0] * by[1], y[1] * by[1])
+        if self.n_undated > 1:
+            changes.append(f"It holds {self.n_undated} times that have no dates; only number {self._at_time() + 1} is read.")
         transform, roll = None, 0
         south_first = bool(y and y[1] > 0)
         if x and y:
@@ -206,8 +283,8 @@ class _Variable:
             profile["transform"] = Affine(*transform)
             if crs:
                 profile["crs"] = rasterio.crs.CRS.from_wkt(crs)
-        fill = _number(self.variable, "_FillValue")
-        fill = _number(self.variable, "missing_value") if fill is None else fill
+        fill, *others = self._missing() or (None,)
+        n_other = n_fill = 0
         with rasterio.open(
             target, "w", driver="GTiff", width=self.width, height=self.height, count=self.n_bands, dtype=self.dtype.name,
             nodata=fill, tiled=True, blockxsize=256, blockysize=256, bigtiff="IF_SAFER", **profile,
@@ -220,8 +297,49 @@ class _Variable:
                     else:
                         rows = self._rows(band, row, stop)
                     rows = np.roll(rows, -roll, axis=1) if roll else rows
+                    if others:
+                        hit = np.isin(rows, np.array(others, dtype=self.dtype))
+                        n_other += int(hit.sum())
+                        rows = np.where(hit, self.dtype.type(fill), rows)
+                    n_fill += int((rows == fill).sum()) if fill is not None else 0
                     out.write(rows, band + 1, window=((row, stop), (0, self.width)))
+            if not n_fill and not self.n_declared:
+                fill = out.nodata = None  # the type's default value, which occurs nowhere
+        if n_other:
+            changes.append(f"{n_other:,} px hold another of its missing values ({', '.join(f'{v:g}' for v in others)}); they "
+                           f"were given its fill value {fill:g}.")  # fmt: skip
         return self._facts(crs, transform, fill, tuple(changes))
+
+    def _at_time(self) -> int:
+        return next(iter(self.fixed[i] for i in self.fixed if _axis(self.dataset, self.dimensions[i]) == "t"), 0)
+
+    def _valid_range(self) -> tuple[float, float] | None:
+        """Meaningful stored values: of valid_min, valid_max or valid_range. Written as wide as the physical values, these are
+        physical (netCDF users' guide)."""
+        span = np.asarray(getattr(self.variable, "valid_range", ())).ravel()
+        ends: list[Any] = [getattr(self.variable, "valid_min", None), getattr(self.variable, "valid_max", None)]
+        if span.size == 2:
+            ends = list(span)
+        if all(e is None for e in ends):
+            return None
+        scale, offset = _number(self.variable, "scale_factor") or 1.0, _number(self.variable, "add_offset") or 0.0
+        found: list[float] = []
+        for end in ends:
+            if end is None:
+                found.append(np.nan)
+                continue
+            value = np.asarray(end).ravel()[0]
+            is_physical = self.dtype.kind in "iu" and value.dtype.kind == "f" and (scale, offset) != (1.0, 0.0)
+            number = (float(value) - offset) / scale if is_physical else float(value)
+            if self.dtype.kind == "u" and number < 0 and not is_physical:
+                number += 2 ** (8 * self.dtype.itemsize)
+            found.append(number)
+        if scale < 0 and any(np.asarray(e).dtype.kind == "f" for e in ends if e is not None) and self.dtype.kind in "iu":
+            found.reverse()
+        limits = np.finfo(self.dtype) if self.dtype.kind == "f" else np.iinfo(self.dtype)
+        low = float(limits.min) if np.isnan(found[0]) else found[0]
+        high = float(limits.max) if np.isnan(found[1]) else found[1]
+        return (low, high) if low <= high else None
 
     def _facts(
         self,
@@ -230,10 +348,6 @@ class _Variable:
         fill: float | None,
         changes: tuple[str, ...],
     ) -> RasterFacts:
-        low, high = _number(self.variable, "valid_min"), _number(self.variable, "valid_max")
-        span = getattr(self.variable, "valid_range", None)
-        if span is not None and np.size(span) == 2:
-            low, high = (float(v) for v in np.asarray(span).ravel())
         text = str(getattr(self.variable, "long_name", "") or self.chosen)
         bands = tuple(
             BandFacts(
@@ -244,7 +358,7 @@ class _Variable:
                 scale=_number(self.variable, "scale_factor") or 1.0,
                 offset=_number(self.variable, "add_offset") or 0.0,
                 unit=str(getattr(self.variable, "units", ""))[:40],
-                valid_range=None if low is None or high is None else (low, high),
+                valid_range=self._valid_range(),
             )
             for i in range(self.n_bands)
         )  # fmt: skip
