@@ -338,3 +338,18 @@ def corner_points(labels: NDArray[np.int32]) -> tuple[NDArray[np.float64], NDArr
     number = labels[r, c]
     points = np.concatenate([np.stack([c + i, r + j], axis=1) for i in (0, 1) for j in (0, 1)]).astype(np.float64)
     return points, np.tile(number, 4)
+
+
+def to_features(source: Measured) -> None:
+    """A mask becomes its pieces, as polygons in pixels; features stay."""
+    if source.mask is not None:
+        labels, n = pieces(source.mask)
+        source.features, source.mask, source.crs = polygons_of_pieces(labels, n), None, "image"
+        source.properties = [{} for _ in source.features]
+
+
+def needs_length(subject: Measured) -> None:
+    """ToolAbstainedError where nothing gives the pixels of a layer a length."""
+    if not subject.is_georeferenced and subject.gsd_m is None:
+        raise ToolAbstainedError("The image has neither CRS nor GSD, so pixels have no size on the ground; say how many metres a "
+                                 "pixel measures. A count or a share works without it.", code="NEEDS_GSD", needs={"gsd_m": True})

@@ -17,7 +17,6 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pydantic import JsonValue
-from pyproj import CRS
 from scipy import ndimage
 from scipy.spatial import cKDTree
 from shapely.geometry.base import BaseGeometry
@@ -39,7 +38,16 @@ from apps.tools.execute.graph import effective_region
 from apps.tools.geojson import crs_of, on_the_globe
 from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines
 from apps.tools.measure.each import Ways, table_of
-from apps.tools.measure.layers import Measured, Plane, corner_points, open_source, pieces, polygons_of_pieces
+from apps.tools.measure.layers import (
+    Measured,
+    Plane,
+    corner_points,
+    needs_length,
+    open_source,
+    pieces,
+    to_features,
+)
+from apps.tools.measure.relations import apply_relation
 from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask, polygon_from_geojson
 from apps.tools.units import AREA_M2, DENSITY, LENGTH_M, SHARE, factor
@@ -120,7 +128,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.relation and not spec.clip:
         if reference is None:
             raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
-        notes |= _apply_relation(subject, [reference, *others], arguments)
+        notes |= apply_relation(subject, [reference, *others], spec.relation, spec.distance_m, spec.nearest_k)
     if spec.length_of == "outline":
         # polygons become their outlines, holes included
         subject.features = [g.boundary for g in subject.features or []]
@@ -173,10 +181,10 @@ def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, M
     """One figure for each feature of a layer, or the one with the extreme."""
     spec = arguments.spec
     if spec.metric in ("area", "distance", "length", "density") or spec.relation == "within":
-        _needs_length(subject)
+        needs_length(subject)
         if reference is not None:
-            _needs_length(reference)
-    ways = Ways(_count, _area, lambda: _distance(ctx, subject, reference, "minimum", spec.distance_between), _to_features)
+            needs_length(reference)
+    ways = Ways(_count, _area, lambda: _distance(ctx, subject, reference, "minimum", spec.distance_between), to_features)
     table = table_of(ctx, arguments, subject, reference, ways)
     scale = {"area": AREA_M2, "distance": LENGTH_M, "length": LENGTH_M, "ratio": SHARE, "density": DENSITY}.get(spec.metric)
     by = factor(unit, scale, spec.metric) if scale is not None else 1.0
@@ -225,9 +233,9 @@ def _cut(ctx: ToolContext, subject: Measured, reference: Measured, arguments: Me
     """Area or length of what is left of the subject where it is cut at the reference's outlines, or grown ones."""
     spec = arguments.spec
     of = "length" if spec.metric == "length" or (spec.metric == "ratio" and spec.of == "length") else "area"
-    _needs_length(subject)
-    _needs_length(reference)
-    _to_features(reference)
+    needs_length(subject)
+    needs_length(reference)
+    to_features(reference)
     ground = ground_of(subject)
     shapes = outlines(ground, reference, reference.features or [], spec.relation, spec.distance_m or 0.0)
     if subject.mask is not None:
@@ -390,12 +398,6 @@ def _probability(properties: Mapping[str, Any]) -> float:
 
 
 # --- area ------------------------------------------------------------------------------------------------------------------
-def _needs_length(subject: Measured) -> None:
-    if not subject.is_georeferenced and subject.gsd_m is None:
-        raise ToolAbstainedError("The image has neither CRS nor GSD, so pixels have no size on the ground; say how many metres a "
-                                 "pixel measures. A count or a share works without it.", code="NEEDS_GSD", needs={"gsd_m": True})
-
-
 def _pixel_side_m(subject: Measured) -> float:
     """The longer side of a pixel in metres; 0 where its size is not known."""
     if subject.grid is not None and subject.grid.crs is not None:
@@ -404,7 +406,7 @@ def _pixel_side_m(subject: Measured) -> float:
 
 
 def _area(ctx: ToolContext, subject: Measured) -> Figure:
-    _needs_length(subject)
+    needs_length(subject)
     if subject.mask is not None:
         assert subject.valid is not None and subject.grid is not None
         found = area_of_mask_m2(subject.mask, subject.grid, subject.gsd_m)
@@ -643,7 +645,7 @@ def _least_of_steps(step_m: Mapping[str, float]) -> float:
 
 
 def _length(ctx: ToolContext, subject: Measured, of: str = "") -> Figure:
-    _needs_length(subject)
+    needs_length(subject)
     plane = Plane([subject])
     if subject.mask is not None:
         return _length_of_mask(subject)
@@ -767,12 +769,12 @@ def _shapes(source: _Instances) -> list[BaseGeometry]:
 def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, statistic: str, between: str) -> Figure:
     sources = [subject] if reference is None else [subject, reference]
     for s in sources:
-        _needs_length(s)
+        needs_length(s)
     plane = Plane(sources)
     if reference is not None and between == "edges" and (subject.mask is None) != (reference.mask is None):
         # corners of a mask's outline do not tell what lies inside of it: shapes do
         for s in sources:
-            _to_features(s)
+            to_features(s)
     one = _instances(plane, subject, between)
     other = one if reference is None else _instances(plane, reference, between)
     if one.n == 0 or other.n == 0 or (reference is None and one.n < 2):
@@ -818,118 +820,6 @@ def _zero_where_shared(subject: Measured, reference: Measured,
     labels, n = pieces(subject.mask)
     shared = set((np.unique(labels[reference.mask & subject.mask]) - 1).tolist())
     return [(0.0, p, p) if i in shared else (gap, p, q) for i, (gap, p, q) in enumerate(pairs)] if n else pairs
-
-
-# --- relations -------------------------------------------------------------------------------------------------------------
-def _apply_relation(subject: Measured, references: Sequence[Measured], arguments: MeasureArguments) -> dict[str, JsonValue]:
-    """Keeps the subject's instances that stand in the relation to all references together; a mask becomes its pieces."""
-    spec, reference = arguments.spec, references[0]
-    relation = spec.relation
-    needs_metres = relation in ("within", "nearest", "beyond")
-    if needs_metres:
-        _needs_length(subject)
-        for held in references:
-            _needs_length(held)
-    if relation.endswith("_of") and not all(m.is_georeferenced for m in (subject, *references)):
-        raise ToolAbstainedError(f"{relation.removesuffix('_of').capitalize()} is not known on a picture without CRS.",
-                                 code="NEEDS_CRS", needs={"crs": True})
-    _to_features(subject)
-    for held in references:
-        _to_features(held)
-    assert subject.features is not None and reference.features is not None
-    is_topology = not needs_metres and not relation.endswith("_of")
-    plane: Plane | None = None
-    slack = 0.0
-    if is_topology and all(m.crs == subject.crs and (m.crs != "image" or m.grid == subject.grid) for m in (subject, *references)):
-        # in one grid or CRS, common outlines are equal to the last digit: nothing is moved, nothing needs metres
-        if subject.crs != "image":
-            slack = 1e-9 if CRS.from_user_input(subject.crs).is_geographic else 1e-3
-        one, other = list(subject.features), [g for m in references for g in m.features or []]
-    else:
-        plane, slack = Plane([subject, *references]), 1e-3  # shapes of different grids meet to within a millimetre at best
-        one = [plane.place(subject, g) for g in subject.features]
-        other = [plane.place(m, g) for m in references for g in m.features or []]
-    n_before = len(one)
-    if not other:
-        keep = [relation in ("outside", "beyond", "not_overlapping", "apart")] * n_before
-    else:
-        keep = _related(relation, one, other, spec.distance_m or 0.0, spec.nearest_k, plane, slack)
-    subject.is_whole = subject.is_whole and all(keep)
-    subject.features = [g for g, k in zip(subject.features, keep, strict=True) if k]
-    subject.properties = [p for p, k in zip(subject.properties, keep, strict=True) if k]
-    subject.candidates = []
-    return {"relation": relation, "n_before_relation": n_before, "n_after_relation": sum(keep),
-            "n_reference": len(other), "relation_rule": _RULES[relation]}
-
-
-_RULES = {
-    "inside": "the centroid lies in a reference shape", "wholly_inside": "no part lies outside of the reference shapes",
-    "outside": "the centroid lies in no reference shape", "beyond": "the edge distance is more than distance_m",
-    "not_overlapping": "they share no area, and no line or point crosses or lies in the other",
-    "apart": "they have no point in common",
-    "overlaps": "they share area; a line or point crosses or lies in the other", "touches": "they meet and do not overlap",
-    "within": "the edge distance is at most distance_m", "north_of": "the centroid lies north of the reference's centroid",
-    "south_of": "the centroid lies south of the reference's centroid", "east_of": "the centroid lies east of the reference's",
-    "west_of": "the centroid lies west of the reference's centroid",
-    "between": "the centroid lies in the hull of all references and in none of them",
-    "nearest": "the nearest_k instances by edge distance"}
-
-
-def _overlaps(g: BaseGeometry, union: BaseGeometry, slack: float) -> bool:
-    """Whether they share area; where one of them has none (a line, a point), whether it crosses or lies in the other."""
-    if not union.intersects(g):
-        return False
-    if g.area > 0 and union.area > 0:
-        return bool(union.intersection(g).area > slack * g.length)
-    return not union.touches(g)
-
-
-def _related(relation: str, one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], distance_m: float, nearest_k: int,
-             plane: Plane | None, slack: float) -> list[bool]:
-    union = shapely.union_all(list(other))
-    shapely.prepare(union)
-    if relation == "inside":
-        return [bool(union.covers(g.centroid)) for g in one]
-    if relation == "wholly_inside":
-        near = union.buffer(slack) if slack else union
-        return [bool(near.covers(g)) for g in one]
-    if relation == "outside":
-        return [not union.covers(g.centroid) for g in one]
-    if relation == "beyond":
-        return [bool(union.distance(g) > distance_m) for g in one]
-    if relation == "apart":
-        return [bool(union.distance(g) > slack) for g in one]
-    if relation in ("overlaps", "not_overlapping"):
-        return [_overlaps(g, union, slack) == (relation == "overlaps") for g in one]
-    if relation == "touches":
-        return [bool(union.distance(g) <= slack and not _overlaps(g, union, slack)) for g in one]
-    if relation == "within":
-        return [bool(union.distance(g) <= distance_m) for g in one]
-    if relation == "between":
-        hull = union.convex_hull
-        return [bool(hull.contains(g.centroid) and not union.contains(g.centroid)) for g in one]
-    if relation == "nearest":
-        gaps = np.array([union.distance(g) for g in one])
-        first = set(np.argsort(gaps, kind="stable")[:nearest_k].tolist())
-        return [i in first for i in range(len(one))]
-    assert plane is not None
-    centre = plane.lonlat(union.centroid.x, union.centroid.y)
-    assert centre is not None
-    out = []
-    for g in one:
-        at = plane.lonlat(g.centroid.x, g.centroid.y)
-        assert at is not None
-        east = (at[0] - centre[0] + 180) % 360 - 180
-        out.append({"north_of": at[1] > centre[1], "south_of": at[1] < centre[1], "east_of": east > 0,
-                    "west_of": east < 0}[relation])
-    return out
-
-
-def _to_features(source: Measured) -> None:
-    if source.mask is not None:
-        labels, n = pieces(source.mask)
-        source.features, source.mask, source.crs = polygons_of_pieces(labels, n), None, "image"
-        source.properties = [{} for _ in source.features]
 
 
 # --- from base figures to the answer ---------------------------------------------------------------------------------------
@@ -1060,7 +950,7 @@ def _denominator_area(ctx: ToolContext, subject: Measured, asked: str, reference
             assert reference.grid is not None
             return area_of_mask_m2(reference.mask, reference.grid, reference.gsd_m).area_m2, what
         return float(sum(feature_areas_m2(reference)[0])), what
-    _needs_length(subject)
+    needs_length(subject)
     grid = subject.grid
     if grid is None:
         if region is None or region_crs == "image" or what == "scene":
