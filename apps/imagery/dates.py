@@ -76,13 +76,18 @@ def day_of_name(name: str) -> date | None:
     """The one day that a file name tells; None where it tells none or several.
 
     Read are: Landsat scene ids (``LC82320832016040…``: path, row, year, day of year;
-    ``LC08_L1TP_015032_20020720_…``: the first date), MODIS (``.A2014049.``), ``YYYY-MM-DD`` (also ``_`` or
+    ``LC08_L1TP_015032_20020720_…``: the first date), Sentinel-1 and -2 (when sensing began; the second date is that of
+    processing, or of the end), MODIS (``.A2014049.``), ``YYYY-MM-DD`` (also ``_`` or
     ``.`` between) and ``YYYYMMDD``.
     """
     found = re.search(r"(?:^|[^A-Za-z0-9])L[CEOTM][4-9]\d{6}(\d{4})(\d{3})", name)
     if found:
         return _ordinal(found[1], found[2])
     found = re.search(r"L[CEOTM]0[4-9]_L\w{3}_\d{6}_(\d{4})(\d{2})(\d{2})", name)
+    if found:
+        return _day(found[1], found[2], found[3])
+    found = re.search(r"(?:^|[^A-Za-z0-9])S2[A-D]_MSIL\d[AC]_(\d{4})(\d{2})(\d{2})T\d{6}_", name, re.I) or re.search(
+        r"(?:^|[^A-Za-z0-9])S1[A-D]_\w{2}_\w{4}_\w{4}_(\d{4})(\d{2})(\d{2})T\d{6}_", name, re.I)
     if found:
         return _day(found[1], found[2], found[3])
     found = re.search(r"\.A(\d{4})(\d{3})\.", name)

@@ -39,6 +39,7 @@ CLASS_SPAN = 20
 LOW_VALID_SHARE = 0.5
 # Since 25 January 2022 (processing baseline 04.00) Sentinel-2 products carry an offset of −1000.
 S2_OFFSET_SINCE = datetime(2022, 1, 25, tzinfo=UTC)
+S2_OFFSET_BASELINE = 4.0
 S2_OFFSET = -1000.0
 S2_SCALE = 1e-4
 
@@ -239,7 +240,9 @@ class _Inspector:
             self.add("date", "Date", "ok", _day(when), "Given by a person.", ask)
             return when, "person"
         found = time_of_tags(self.facts.tags)
-        if found is not None:
+        day = day_of_name(self.name)
+        # DateTime tells when a file was written, a name mostly when its image was taken
+        if found is not None and (found[1] != "TIFFTAG_DATETIME" or day is None):
             when, tag = found
             if tag == "TIFFTAG_DATETIME":
                 self.add(
@@ -250,7 +253,6 @@ class _Inspector:
             else:
                 self.add("date", "Date", "ok", _day(when), f"From the file's {tag} tag.", ask)
             return when, "declared"
-        day = day_of_name(self.name)
         if day is not None:
             when = datetime(day.year, day.month, day.day, tzinfo=UTC)
             self.add("date", "Date", "ok", _day(when), "From the file's name.", ask)
@@ -475,10 +477,9 @@ class _Inspector:
         if fact.color == "gray" and self.facts.is_picture:
             return "gray", "declared", None
         if len(colors) == 1:
-            stem = self.name.lower()
-            for word in ("ndvi", "evi"):
-                if word in stem:
-                    return word, "name", None
+            word = profiles.index_in_name(self.name)
+            if word is not None:
+                return word, "name", None
         return "unknown", "unknown", None
 
     def _scale(self, bands: list[Band], mod13: str | None, when: datetime | None) -> list[Band]:
@@ -522,18 +523,37 @@ class _Inspector:
         span = f"{facts.dtype}, up to {high:,.6g}" if is_fill else f"{facts.dtype}, {low:,.6g} to {high:,.6g}"
         is_wide = facts.dtype not in ("uint8", "int8")
         if self.profile is profiles.SENTINEL2 and facts.dtype in ("uint16", "int16") and high <= 65535:
-            is_late = when is not None and when >= S2_OFFSET_SINCE
             with_offset = {"scale": S2_SCALE, "offset": S2_OFFSET * S2_SCALE, "unit": "reflectance"}
-            if is_late:
+            without = Fix(label="No offset", hints={"scale": S2_SCALE, "offset": 0.0, "unit": "reflectance"})
+            baseline = profiles.sentinel2_baseline(self.name, facts.tags)
+            if baseline is not None:
+                has_offset = baseline >= S2_OFFSET_BASELINE
+                bands = [_reflective(b, offset=S2_OFFSET * S2_SCALE if has_offset else 0.0) for b in bands]
+                self.add(
+                    "scale", "Scale", "ok", "(value − 1000) ÷ 10,000" if has_offset else "÷ 10,000",
+                    f"Reflectance × 10,000, as Sentinel-2 products of processing baseline {baseline:05.2f} store it, "
+                    f"{'with' if has_offset else 'without'} an offset of −1000.", without if has_offset else
+                    Fix(label="Take off the offset of 1000", hints=with_offset), ask,
+                )  # fmt: skip
+            elif when is not None and when >= S2_OFFSET_SINCE:
                 bands = [_reflective(b, offset=S2_OFFSET * S2_SCALE) for b in bands]
                 self.add(
                     "scale", "Scale", "warn", "(value − 1000) ÷ 10,000",
-                    "Sentinel-2 products since January 2022 carry an offset of −1000; older ones do not.",
-                    Fix(label="No offset", hints={"scale": S2_SCALE, "offset": 0.0, "unit": "reflectance"}), ask,
+                    "Sentinel-2 products since January 2022 carry an offset of −1000; older ones do not.", without, ask,
                 )  # fmt: skip
             elif when is not None:
                 bands = [_reflective(b) for b in bands]
-                self.add("scale", "Scale", "ok", "÷ 10,000", "Reflectance × 10,000, as Sentinel-2 products store it.", ask)
+                fill = next((c for c in counts.fill if c.value == low), None)
+                least = low if fill is None or fill.next_high is None else fill.next_high
+                # of a scene that is not shifted, water and shadow lie far below
+                looks_shifted = least >= -S2_OFFSET
+                self.add(
+                    "scale", "Scale", "warn" if looks_shifted else "ok", "÷ 10,000",
+                    "Reflectance × 10,000, as Sentinel-2 products store it." + (
+                        f" No value is below {least:g}: older images that were processed anew since January 2022 (baseline 04.00 "
+                        "and later) carry an offset of −1000, and the file does not tell its baseline." if looks_shifted else ""),
+                    *((Fix(label="Take off the offset of 1000", hints=with_offset),) if looks_shifted else ()), ask,
+                )  # fmt: skip
             else:
                 bands = [_reflective(b) for b in bands]
                 self.add(
@@ -821,7 +841,8 @@ def _declared(band: Band, coding: profiles.Coding | None) -> Band:
 
 
 def _reflective(band: Band, offset: float = 0.0) -> Band:
-    if band.role == "qa":
+    # aerosol, water vapour, probabilities and angles lie beside the reflectances in many stacks
+    if band.role in ("qa", "unknown", "alpha", "class", "mask"):
         return band
     return band.model_copy(update={"scale": S2_SCALE, "offset": offset, "unit": "reflectance"})
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -161,7 +161,7 @@ _BQA_COLLECTION1_MOST = 8191.0
 MOD13_RANGE = (-2000.0, 10000.0)
 MOD13_SCALE = 1e-4
 MOD13_SENSOR = "MODIS MOD13/MYD13"
-_MOD13 = re.compile(r"(?:m[oy]d13|modis).*?(ndvi|evi)", re.I)
+_MOD13 = re.compile(r"(?:m[oy]d13|modis).*?(?<![a-z])(ndvi|evi)(?![a-z])", re.I)
 
 # Words that name a role outright.
 WORDS: dict[str, str] = {
@@ -319,6 +319,22 @@ def name_band(name: str) -> str | None:
     stem = re.sub(r"\.[A-Za-z0-9]+$", "", name)
     found = re.search(r"(?:^|[_\-. ])((?:sr_|st_)?(?:band_?|b)\d{1,2}a?(?:_vcid_[12])?|bqa|qa_pixel|scl|qa60)$", stem, re.I)
     return band_name(found[1]) if found else None
+
+
+def index_in_name(name: str) -> str | None:
+    """``ndvi`` or ``evi`` where a name has that word, and not as letters of another one (Seville, previous)."""
+    found = re.search(r"(?<![a-z])(ndvi|evi)(?![a-z])", name, re.I)
+    return found[1].lower() if found else None
+
+
+def sentinel2_baseline(name: str, tags: Mapping[str, str]) -> float | None:
+    """Processing baseline of a Sentinel-2 product (5.0 for ``N0500``), by its metadata or its name; None where neither tells."""
+    told = next((v for k, v in tags.items() if k.upper() == "PROCESSING_BASELINE"), "")
+    found = re.fullmatch(r"0*(\d{1,2}\.\d{1,2})", told.strip()) or re.search(r"(?:^|_)N(\d{2})(\d{2})(?=_|\.|$)", name)
+    if found is None:
+        return None
+    number = float(found[1] if found.lastindex == 1 else f"{found[1]}.{found[2]}")
+    return number if number < 90 else None
 
 
 def mod13_role(name: str, dtype: str, n_bands: int) -> str | None:

@@ -16,6 +16,8 @@ from apps.imagery.dates import day_of_name, read_time, time_of_tags
         ("LC08_L1TP_232083_20160209_20170330_01_T1_B4.TIF", date(2016, 2, 9)),
         ("MOD13Q1.A2014049.h12v10.006.hdf.tif", date(2014, 2, 18)),
         ("S2A_MSIL1C_20190912T105031_N0208_R051.tif", date(2019, 9, 12)),
+        ("S2A_MSIL2A_20190101T100031_N0500_R122_T33UUP_20230101T100031.tif", date(2019, 1, 1)),
+        ("S1A_IW_GRDH_1SDV_20200101T235959_20200102T000024_030628_03825B_A991.tif", date(2020, 1, 1)),
         ("scene_20200229.tif", date(2020, 2, 29)),
         ("scene_20210229.tif", None),
         ("from_2020-01-01_to_2020-02-01.tif", None),

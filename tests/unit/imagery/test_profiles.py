@@ -94,6 +94,56 @@ def test_a_scene_classification_is_not_scaled_as_reflectance(tmp_path: Path) -> 
     assert (found.info.bands[3].scale, found.info.bands[0].scale) == (1.0, 1e-4)
 
 
+def test_what_lies_beside_reflectance_in_a_stack_keeps_its_own_values(tmp_path: Path) -> None:
+    found = held(tmp_path / "t.tif", ["B4", "B8", "B8A", "AOT", "MSK_CLDPRB"], name="S2B_20190301.tif")
+    assert [(b.unit, b.scale) for b in found.info.bands] == [("reflectance", 1e-4)] * 3 + [("DN", 1.0)] * 2
+
+
+# ESA, Sentinel-2 products specification: since baseline 04.00 reflectance = (DN − 1000) / 10,000; Collection 1 processed the
+# older years anew with 05.00 and later.
+@pytest.mark.parametrize(("name", "tag", "offset", "light"), [
+    ("S2A_MSIL2A_20190101T100031_N0500_R122_T33UUP_20230101T100031.tif", "", -0.1, "ok"),
+    ("S2A_MSIL2A_20190101T100031_N0211_R122_T33UUP_20190101T100031.tif", "", 0.0, "ok"),
+    ("S2A_MSIL1C_20220301T100031_N0301_R122_T33UUP_20220301T100031.tif", "", 0.0, "ok"),
+    ("T33UUP_20190101T100031_B04.tif", "05.10", -0.1, "ok"),
+    ("T33UUP_20230101T100031_B04.tif", "", -0.1, "warn"),
+    ("S2A_20190101.tif", "", 0.0, "warn"),
+])
+def test_the_offset_follows_the_processing_baseline_and_not_the_day(tmp_path: Path, name: str, tag: str, offset: float,
+                                                                    light: str) -> None:
+    path = tmp_path / "t.tif"
+    held(path, ["B4", "B8", "B8A"], low=1200, high=6000)
+    with rasterio.open(path, "r+") as out:
+        out.update_tags(**({"PROCESSING_BASELINE": tag} if tag else {}))
+    found = inspect_file(path, name)
+    assert {b.offset for b in found.info.bands} == {offset} and {b.scale for b in found.info.bands} == {1e-4}
+    assert next(f.light for f in found.findings if f.key == "scale") == light
+
+
+def test_a_dark_scene_of_older_years_is_not_doubted(tmp_path: Path) -> None:
+    found = held(tmp_path / "t.tif", ["B4", "B8", "B8A"], name="S2A_20190101.tif", low=300, high=6000)
+    assert next(f.light for f in found.findings if f.key == "scale") == "ok"
+
+
+@pytest.mark.parametrize(("name", "role"), [
+    ("seville.tif", "unknown"), ("Nevis_dem.tif", "unknown"), ("previous.tif", "unknown"), ("MODIS_LST_Nevis.tif", "unknown"),
+    ("evi.tif", "evi"), ("site_NDVI_2020.tif", "ndvi"), ("MOD13Q1_EVI_2014-02-18.tif", "evi"), ("NDVI2020.tif", "ndvi")])
+def test_an_index_is_told_by_a_word_of_the_name_and_not_by_its_letters(tmp_path: Path, name: str, role: str) -> None:
+    stored = RNG.integers(1, 200, (1, 8, 8)).astype(np.int16)
+    found = held(tmp_path / "t.tif", [""], name=name, planes=stored)
+    assert found.info.bands[0].role == role
+    assert (found.info.bands[0].scale == 1e-4) == name.startswith("MOD13")
+
+
+def test_the_day_of_a_name_goes_before_the_time_at_which_the_file_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "t.tif"
+    held(path, ["B4", "B8", "B8A"])
+    with rasterio.open(path, "r+") as out:
+        out.update_tags(TIFFTAG_DATETIME="2024:05:01 10:00:00")
+    assert str(inspect_file(path, "S2A_20190101.tif").info.acquired_at) == "2019-01-01 00:00:00+00:00"
+    assert str(inspect_file(path, "field.tif").info.acquired_at) == "2024-05-01 10:00:00+00:00"
+
+
 def test_collection1_reflectance(tmp_path: Path) -> None:
     stored = np.array([[[-9999, 0, 3000, 16001]]], dtype=np.int16)
     found = held(tmp_path / "t.tif", [""], name="LC08_L1TP_015032_20160720_20170221_01_T1_sr_band5.tif", planes=stored)
