@@ -124,6 +124,9 @@ class PerceiveArguments(Frozen):
     region_crs: str = "EPSG:4326"
     regions_method: RegionMethod | None = None
     objects_method: ObjectsMethod | None = None
+    quality_mask: Literal["auto", "none"] = Field(
+        default="auto", description="auto: what the scene's own quality band flags as cloud, shadow or fill was not seen and is "
+                                    "left out; none: the band is not used")
     options: JsonMap = Field(default_factory=dict)
 
 

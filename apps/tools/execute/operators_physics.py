@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
 from apps.core.evidence.observation import Frozen
@@ -115,6 +116,29 @@ QA_CLASSES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 }
 
 
+def qa_flags(scheme: str) -> frozenset[str]:
+    """The flags that a scheme has."""
+    return frozenset({*QA_BITS.get(scheme, {}), *QA_CONFIDENCE.get(scheme, {}), *QA_CLASSES.get(scheme, {})})
+
+
+def qa_flagged(stored: NDArray[np.int64], scheme: str, flags: Sequence[str]) -> NDArray[np.bool_]:
+    """Where the stored values of a quality band raise one of the flags, which the scheme must have (``qa_flags``)."""
+    bits, confidence = QA_BITS.get(scheme, {}), QA_CONFIDENCE.get(scheme, {})
+    classes = QA_CLASSES.get(scheme, {})
+    out = np.zeros(stored.shape, dtype=bool)
+    for flag in flags:
+        if flag in classes:
+            out |= np.isin(stored, classes[flag])
+        elif flag in confidence:
+            shift, least = confidence[flag]
+            out |= (stored >> shift & 3) >= least
+        elif scheme == "modis_state_1km" and flag == "cloud":
+            out |= (stored & 3) == 1
+        else:
+            out |= stored >> bits[flag] & 1 == 1
+    return out
+
+
 class QaParams(Frozen):
     scheme: Literal["auto", "landsat_c2", "landsat_c1", "landsat_precollection", "sentinel2_qa60", "sentinel2_scl",
                     "modis_state_1km", "mod13_reliability"] = Field(
@@ -142,9 +166,7 @@ def _plan_qa(call: Call) -> Planned:
                           "something else there.")
     if (band.scale, band.offset) != (1, 0):
         raise call.refuse("a quality band has no scale.")
-    bits, confidence = QA_BITS.get(scheme, {}), QA_CONFIDENCE.get(scheme, {})
-    classes = QA_CLASSES.get(scheme, {})
-    known = {*bits, *confidence, *classes}
+    known = qa_flags(scheme)
     unknown = [f for f in p.flags if f not in known]
     if unknown:
         raise call.refuse(f"{scheme} has no flag {', '.join(unknown)}; it has {', '.join(sorted(known))}.")
@@ -153,18 +175,7 @@ def _plan_qa(call: Call) -> Planned:
     def evaluate(reads: Reads, window: Window) -> Plane:
         plane = reads.band(scene.scene_id, index, window)
         stored = np.where(plane.valid, plane.data, 0).astype(np.int64)
-        out = np.zeros(stored.shape, dtype=bool)
-        for flag in p.flags:
-            if flag in classes:
-                out |= np.isin(stored, classes[flag])
-            elif flag in confidence:
-                shift, least = confidence[flag]
-                out |= (stored >> shift & 3) >= least
-            elif scheme == "modis_state_1km" and flag == "cloud":
-                out |= (stored & 3) == 1
-            else:
-                out |= stored >> bits[flag] & 1 == 1
-        return Plane(out.astype(np.float64), plane.valid)
+        return Plane(qa_flagged(stored, scheme, p.flags).astype(np.float64), plane.valid)
 
     kind = raster_of(scene, quantity="_".join(p.flags)[:60], unit="1", span=PhysicalRange(0, 1), kind="mask",
                      formula=f"{scheme}: {' or '.join(p.flags)}")

@@ -27,12 +27,12 @@ from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, inp
 from apps.tools.execute.graph import effective_region
 from apps.tools.execute.indices import INDICES
 from apps.tools.execute.operators_products import grids_agree
-from apps.tools.execute.quality import quality_band
 from apps.tools.execute.types import Plane
-from apps.tools.perceive.clouds import clouds_of
+from apps.tools.perceive.clouds import MASK_PX
 from apps.tools.perceive.looking import AMPLITUDE_NOTE
 from apps.tools.perceive.regions import WEAK_SEPARABILITY, edge_px
 from apps.tools.perceive.sampling import View, view_of
+from apps.tools.perceive.veil import LEAST_SEEN, WARN_SHARE, ground_searched, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.registration import estimated_shift, shift_on_ground_m
 from apps.tools.thresholds import otsu
@@ -76,7 +76,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
     asked_px = _asked_px(region, region_crs, view, before)
     if any(s.dtype.startswith("complex") for s in (before, after)):
         ctx.log("info", AMPLITUDE_NOTE)
-    masked_by = _without_clouds(ctx, before, after, view, valid)
+    quality, masked = _without_hidden(ctx, arguments, before, after, view, valid)
     n_valid = int(valid.sum())
     if n_valid < 16:
         raise ModelError("Fewer than 16 pixels are valid in both images.", code="TOOL_FAILED", needs={"valid_px": True})
@@ -140,7 +140,8 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         "share": n_true / n_valid, "histogram": histogram, "separability": separability, "step": view.step,
         "shift_px": [float(s) for s in shift] if shift is not None else None, "shift_length_px": shift_length,
         "shift_m": shift_on_ground_m(view.grid, shift) if shift is not None and view.grid.crs is not None else None,
-        "edge_likeness": likeness, **figures}
+        "edge_likeness": likeness,
+        "area": ground_searched(view.grid, before.effective_gsd_m, n_valid, asked_px), **masked, **figures}
     doubts = _doubts(changer, before, view) if changer is not None else _classical_doubts(
         is_registered, separability if chosen != "given" and n_true else None)
     for line in doubts if changer is not None else ():
@@ -164,7 +165,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
                     "band_mapping": {k: {str(r): i for r, i in v.items()} for k, v in mapping.items()}},
             intermediate=intermediate,
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": is_registered is not False,
-                      "quality_mask": list(masked_by) or None,
+                      "quality_mask": quality,
                       **({} if changer is None else {"experimental": changer.card.source == "added"}),
                       "applicability": {"ok": not doubts, "problems": list(doubts)},
                       "not_for": list(NOT_FOR if changer is None else changer.card.not_for),
@@ -176,33 +177,46 @@ def _asked_px(region: Any, region_crs: str, view: View, before: SceneInfo) -> in
     return RegionMask.of(region, region_crs, view.grid, before.name).n_px
 
 
-def _without_clouds(ctx: ToolContext, before: SceneInfo, after: SceneInfo, view: View, valid: NDArray[np.bool_]) -> list[str]:
-    """Takes out of ``valid`` what the quality band of either image flags as cloud or shadow: there the ground was not seen. What
-    was applied, one line an image; [] without quality bands."""
-    out = []
+def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: SceneInfo, after: SceneInfo, view: View,
+                    valid: NDArray[np.bool_]) -> tuple[list[JsonValue] | None, dict[str, JsonValue]]:
+    """Takes out of ``valid`` what the quality band of either image flags as cloud, shadow or fill: there the ground was not seen.
+    (``validity.quality_mask``, an entry an image, None without quality bands; what ``intermediate`` holds of it).
+
+    ToolAbstainedError TOOL_FAILED where less than LEAST_SEEN is left.
+    """
+    out: list[JsonValue] = []
+    texts = []
+    n_all = int(valid.sum())
     for s in (before, after):
-        if quality_band(s) is None:
+        veil = veil_of(ctx, s, arguments)
+        if veil is None:
             continue
-        found, _ = clouds_of(ctx, s, ctx.reader(s.scene_id), "qa", RegionMask.of(None, "image", s.grid))
-        if found is None:
-            continue
-        hidden = np.any([*found.masks.values(), ~found.valid], axis=0)
+        whole = (0, 0, s.grid.width, s.grid.height)
         if grids_agree(s.grid, before.grid):
-            rows, columns = (((np.arange(n) + 0.5) * of / n).astype(int)
-                             for n, of in zip(view.grid.shape, hidden.shape, strict=True))
-            there = hidden[rows][:, columns]
+            there = veil.hidden(whole, None if view.step == 1 else view.grid.shape)
         else:
-            h, w = hidden.shape
+            step = max(1.0, (s.grid.width * s.grid.height / MASK_PX) ** 0.5)
+            h, w = max(1, round(s.grid.height / step)), max(1, round(s.grid.width / step))
+            hidden = veil.hidden(whole, None if step == 1 else (h, w))
             a, b, c, d, e, f = s.grid.transform
             sx, sy = s.grid.width / w, s.grid.height / h
             grid = Grid(crs=s.grid.crs, transform=(a * sx, b * sy, c, d * sx, e * sy, f), width=w, height=h)
-            share, inside = warped(View(hidden[None].astype(np.float64), np.ones(hidden.shape, bool), grid, 1.0), view.grid)
+            share, inside = warped(View(hidden[None].astype(np.float64), np.ones(hidden.shape, bool), grid, step), view.grid)
             there = (share[0] > 0) & inside
-        n = int((valid & there).sum())
+        of_px, n_px = int(valid.sum()), int((valid & there).sum())
         valid &= ~there
-        out.append(f"{', '.join(found.masks)} by the quality band of {s.name}")
-        ctx.log("info", f"{n} pixels under cloud or shadow of {s.name} were left out, by its quality band.")
-    return out
+        out.append(veil.told(n_px, of_px))
+        texts.append(f"{veil.text} of {s.name}")
+        ctx.log("warning" if n_px > WARN_SHARE * of_px else "info",
+                f"{n_px} of {of_px} pixels under cloud or shadow of {s.name} were left out, by its quality band.")
+    if not out:
+        return None, {}
+    n_hidden = n_all - int(valid.sum())
+    if n_all and n_hidden > (1 - LEAST_SEEN) * n_all:
+        raise ToolAbstainedError(f"{n_hidden / n_all:.1%} of the pixels that both images have cannot be seen in one of them "
+                                 f"({'; '.join(texts)}); of change nothing is said. Other dates would do.", code="TOOL_FAILED",
+                                 needs={"valid_px": True, "other_date": True})
+    return out, {"quality_masked": {"n_px": n_hidden, "of_px": n_all, "share": n_hidden / n_all if n_all else None}}
 
 
 def _classical_doubts(is_registered: bool | None, separability: float | None) -> list[str]:

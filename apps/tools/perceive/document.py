@@ -17,13 +17,14 @@ from pydantic import JsonValue
 
 from apps.core.digests import digest_file
 from apps.core.errors import ModelError, ToolAbstainedError
-from apps.core.evidence.observation import Configuration, Evidence, Result
+from apps.core.evidence.observation import NOT_SEEN, Configuration, Evidence, Result
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import PerceiveArguments, ToolCancelledError, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
 from apps.tools.perceive.looking import AMPLITUDE_NOTE, look_over, real, refuse_unseen
 from apps.tools.perceive.modes import only_scene
+from apps.tools.perceive.veil import MOST_HIDDEN, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
 
 # Large images are read in tiles that overlap by a line of text.
@@ -64,14 +65,16 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     bands = _bands(scene)
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     inside = RegionMask.of(region, region_crs, scene.grid, scene.name)
-    seen = look_over(reader, bands, inside, ctx.is_cancelled)
+    veil = veil_of(ctx, scene, arguments)
+    seen = look_over(reader, bands, inside, ctx.is_cancelled, veil.hidden if veil is not None else None)
     refuse_unseen(seen, scene, "text", least_px=LEAST_LETTER_PX, longest_px=LEAST_LETTER_PX, needs_contrast=False)
     if scene.dtype.startswith("complex"):
         ctx.log("info", AMPLITUDE_NOTE)
     if seen.is_constant:
         ctx.log("warning", "All valid pixels have the same value: there is no text because there is nothing at all.")
     if seen.share < 1 - 1e-9:
-        ctx.log("info", f"{seen.valid_px} of {seen.asked_px} pixels are valid; text on the others was not read.")
+        ctx.log("info", f"{seen.valid_px} of {seen.asked_px} pixels could be seen; text on the others is not told.")
+    quality, masked = tell(ctx, veil, seen.hidden_px, seen.hidden_px + seen.valid_px, "text")
     span = _span(reader, bands, scene)
     tiles = [w for w in _tiles(scene) if inside.touches(w)]
     lines: list[tuple[str, float, NDArray[np.float64]]] = []
@@ -96,6 +99,13 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     if inside.polygon is not None:
         lines = [x for x in lines if inside.polygon.contains(shapely.Point(*x[2].mean(axis=0)))]
     after("inside the region", n_once, len(lines))
+    hidden: list[tuple[str, float, NDArray[np.float64]]] = []
+    if veil is not None:
+        corners = np.array([[*b.min(axis=0), *b.max(axis=0)] for _, _, b in lines]).reshape(-1, 4)
+        under = veil.shares(corners) > MOST_HIDDEN
+        hidden = [x for x, h in zip(lines, under, strict=True) if h and x[1] >= LEAST_SCORE]
+        n_all, lines = len(lines), [x for x, h in zip(lines, under, strict=True) if not h]
+        after("not under cloud or shadow", n_all, len(lines))
     kept = _reading_order([x for x in lines if x[1] >= LEAST_SCORE])
     weak = [x for x in lines if x[1] < LEAST_SCORE]
     after("score of text", len(lines), len(kept))
@@ -103,8 +113,11 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     problems = [f"{len(low)} of {len(kept)} lines are lower than {LEAST_LETTER_PX:.0f} pixels"] if low else []
     for line in problems:
         ctx.log("warning", f"{line}: their letters may be misread.")
+    listed = ((kept, "text"), (weak, "candidates"), *(((hidden, NOT_SEEN),) if hidden else ()))
     layers = tuple(ctx.layers.put_features([_feature(x) for x in part], kind="polygons", crs="image", label=label,
-                                           scene_id=scene.scene_id) for part, label in ((kept, "text"), (weak, "candidates")))
+                                           scene_id=scene.scene_id) for part, label in listed)
+    if hidden:
+        ctx.log("warning", f"{len(hidden)} lines of text lie under cloud or shadow for the most part and are not told.")
     items: list[dict[str, JsonValue]] = [
         {"text": t, "score": round(s, 4), "box": [[round(float(v), 1) for v in p] for p in b]} for t, s, b in kept[:1000]]
     text = "\n".join(t for t, _, _ in kept)
@@ -112,7 +125,8 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         ctx.log("info", "No text was found: an empty finding, not a failure.")
     passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None}
     return ToolOutcome(
-        configuration=Configuration(coarse="document", fine="document/rapidocr"), inputs=(input_ref(scene, bands),),
+        configuration=Configuration(coarse="document", fine="document/rapidocr"),
+        inputs=(input_ref(scene, bands if veil is None else (*bands, veil.band.index)),),
         arguments_passed=passed, packages=_versions(),
         result=Result(kind="text", value=text[:20_000], quantity="text in the image", items=tuple(items), layers=layers),
         evidence=Evidence(
@@ -120,9 +134,11 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
                     "thresholds": {"text": LEAST_SCORE}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m},
             intermediate={"scores": [round(s, 4) for _, s, _ in kept[:1000]], "polygons": len(kept), "candidates": n_found,
                           "kept": len(kept), "after_doubles": n_once, "filters": filters, "tiles": len(tiles),
-                          "stretch": list(span), "valid_px": seen.valid_px, "n_region_px": seen.asked_px},
+                          "stretch": list(span), "valid_px": seen.valid_px, "n_region_px": seen.asked_px,
+                          "area": ground_searched(scene.grid, scene.effective_gsd_m, seen.valid_px, seen.asked_px),
+                          "not_seen": len(hidden), **masked},
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "text_is": "data",
-                      "quality_mask": None, "valid_share": seen.share, "scripts": list(SCRIPTS), "not_for": list(NOT_FOR),
+                      "quality_mask": quality, "valid_share": seen.share, "scripts": list(SCRIPTS), "not_for": list(NOT_FOR),
                       "applicability": {"ok": not problems, "problems": list(problems)}}))
 
 

@@ -30,6 +30,7 @@ from apps.tools.contract import (
     input_ref,
 )
 from apps.tools.perceive.modes import only_scene
+from apps.tools.perceive.veil import Veil, veil_of
 
 _TEXT = re.compile(r"\s*(px|lonlat)\s*:\s*(-?\d+(?:\.\d+)?)\s*,\s*(-?\d+(?:\.\d+)?)\s*")
 # The middle of a detector's box lies off the thing's middle by so much of the box's longer side, at most.
@@ -70,13 +71,16 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
     method = arguments.landmarks_method or LandmarksMethod()
     asked = [_typed(given, name) for given, name in zip(arguments.landmarks, "AB", strict=True)]
     first, second = (_place(ctx, scene, one, asked) for one in asked)
-    seen = _seen(ctx, scene, first, second)
+    veil = veil_of(ctx, scene, arguments)
+    why = _why_not_seen(ctx, scene, veil, first, second)
+    seen = tuple(not w for w in why)
     if not any(seen):
-        raise ToolAbstainedError(f"Neither {first.name} nor {second.name} lies on a valid pixel of {scene.name}: nothing can be "
-                                 "seen there.", code="TOOL_FAILED", needs={"valid_px": True})
-    for place, is_seen in zip((first, second), seen, strict=True):
-        if not is_seen:
-            ctx.log("warning", f"{place.name} lies on a pixel without data; what stands there cannot be seen.")
+        raise ToolAbstainedError(f"Neither {first.name} nor {second.name} lies on a valid pixel of {scene.name} that can be seen "
+                                 f"({first.name} {why[0]}, {second.name} {why[1]}).", code="TOOL_FAILED",
+                                 needs={"valid_px": True})
+    for place, reason in zip((first, second), why, strict=True):
+        if reason:
+            ctx.log("warning", f"{place.name} {reason}; what stands there cannot be seen.")
     px = math.dist(first.px, second.px)
     if px == 0:
         raise ModelError(f"{first.name} and {second.name} are one and the same place; mark two.", code="BAD_ARGUMENT")
@@ -122,22 +126,34 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
                           "landmarks_lonlat": [list(at) for at in lonlat] if lonlat else None, "distance_px": px,
                           "distance_m": metres, "azimuth_deg": azimuth, "azimuth_back_deg": back,
                           "uncertainty_m": off_m if metres is not None else None, "uncertainty_px": off_px,
-                          "numerator": value, "denominator": 1, "scores": None, "valid_px": sum(seen), "n_px": 2},
-            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": None,
+                          "numerator": value, "denominator": 1, "scores": None, "valid_px": sum(seen), "n_px": 2,
+                          **({} if veil is None else {"quality_masked": {
+                              "n_px": _n_hidden(why), "of_px": sum(seen) + _n_hidden(why),
+                              "share": _n_hidden(why) / (sum(seen) + _n_hidden(why))}})},
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True,
+                      "quality_mask": None if veil is None else [veil.told(_n_hidden(why), sum(seen) + _n_hidden(why))],
                       "valid_share": sum(seen) / 2, "applicability": {"ok": all(seen), "problems": [
-                          f"{p.name} lies on a pixel without data" for p, s in zip((first, second), seen, strict=True) if not s]},
+                          f"{p.name} {w}" for p, w in zip((first, second), why, strict=True) if w]},
                       "not_for": ["heights and ways along the ground: the line is the shortest on the ellipsoid"]}))
 
 
-def _seen(ctx: ToolContext, scene: SceneInfo, *places: _Place) -> tuple[bool, ...]:
-    """Whether any band is valid on the pixel of each place."""
+def _why_not_seen(ctx: ToolContext, scene: SceneInfo, veil: Veil | None, *places: _Place) -> tuple[str, ...]:
+    """Why the pixel of each place shows nothing: it holds no valid sample, or cloud or shadow hide it; '' where it does."""
     reader, grid = ctx.reader(scene.scene_id), scene.grid
     bands = [b.index for b in scene.bands]
     out = []
     for place in places:
         col, row = min(grid.width - 1, max(0, int(place.px[0]))), min(grid.height - 1, max(0, int(place.px[1])))
-        out.append(bool(reader.read(bands, (col, row, 1, 1), physical=False).valid.any()))
+        at = (col, row, 1, 1)
+        if not reader.read(bands, at, physical=False).valid.any():
+            out.append("lies on a pixel without data")
+        else:
+            out.append("lies under cloud or shadow" if veil is not None and veil.hidden(at)[0, 0] else "")
     return tuple(out)
+
+
+def _n_hidden(why: tuple[str, ...]) -> int:
+    return sum(w == "lies under cloud or shadow" for w in why)
 
 
 def _typed(given: str | PlacedLandmark, name: str) -> PlacedLandmark:

@@ -155,14 +155,15 @@ class LookedAt:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How much of what was asked could be seen: valid pixels, pixels asked, the rows and columns that hold valid ones, and how
-    many different values they have in a band, at most (counted up to 3)."""
+    """How much of what was asked could be seen: valid pixels that nothing hides, pixels asked, the rows and columns that hold
+    valid ones, how many different values they have in a band, at most (counted up to 3), and valid pixels that are hidden."""
 
     valid_px: int
     asked_px: int
     rows: int
     columns: int
     n_values: int
+    hidden_px: int = 0
 
     @property
     def is_constant(self) -> bool:
@@ -174,12 +175,14 @@ class Seen:
 
 
 def look_over(reader: RasterReader, bands: Sequence[int], region: RegionMask,
-              is_cancelled: Callable[[], bool] = lambda: False) -> Seen:
-    """Counts the region's pixels that are valid in all ``bands``, each once. ModelError where the run is cancelled."""
+              is_cancelled: Callable[[], bool] = lambda: False,
+              hidden: Callable[[Window], NDArray[np.bool_]] | None = None) -> Seen:
+    """Counts the region's pixels that are valid in all ``bands``, each once; ``hidden`` says which of a window's pixels cannot be
+    seen. ModelError where the run is cancelled."""
     left, top, width, height = region.bounds_px
     rows, columns = np.zeros(height, dtype=bool), np.zeros(width, dtype=bool)
     values: list[NDArray[np.float64]] = [np.empty(0)] * len(bands)
-    n_valid = n_asked = 0
+    n_valid = n_asked = n_hidden = 0
     for r in range(0, height, LOOK_PX):
         for c in range(0, width, LOOK_PX):
             if is_cancelled():
@@ -188,13 +191,17 @@ def look_over(reader: RasterReader, bands: Sequence[int], region: RegionMask,
             part = reader.read(bands, window, physical=False)
             inside = region.mask(window)
             valid: NDArray[np.bool_] = np.asarray(part.valid.all(axis=0)) & inside
+            if hidden is not None:
+                under = hidden(window) & valid
+                n_hidden += int(under.sum())
+                valid &= ~under
             n_valid, n_asked = n_valid + int(valid.sum()), n_asked + int(inside.sum())
             rows[r:r + window[3]] |= valid.any(axis=1)
             columns[c:c + window[2]] |= valid.any(axis=0)
             if valid.any() and max(len(v) for v in values) < 3:
                 for k, plane in enumerate(real(part.data)):
                     values[k] = _few(np.concatenate([values[k], np.asarray(plane, dtype=np.float64)[valid]]))
-    return Seen(n_valid, n_asked, int(rows.sum()), int(columns.sum()), max((len(v) for v in values), default=0))
+    return Seen(n_valid, n_asked, int(rows.sum()), int(columns.sum()), max((len(v) for v in values), default=0), n_hidden)
 
 
 def _few(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -209,6 +216,10 @@ def refuse_unseen(seen: Seen, scene: SceneInfo, what: str, *, least_px: float = 
     """ToolAbstainedError TOOL_FAILED where nothing could be seen: no valid pixel, fewer rows or columns of them than ``least_px``
     (or both fewer than ``longest_px``), with ``needs_contrast`` all alike, with ``needs_tones`` of two values."""
     where = scene.name or "the scene"
+    if not seen.valid_px and seen.hidden_px:
+        raise ToolAbstainedError(f"All {seen.hidden_px} valid pixels of {where} lie under cloud or shadow, by its quality band: "
+                                 f"of {what} nothing can be said. Another date would do.", code="TOOL_FAILED",
+                                 needs={"valid_px": True, "other_date": True})
     if not seen.valid_px:
         raise ToolAbstainedError(f"No valid pixel of {where} is left; from none nothing follows, not even that there is no "
                                  f"{what}.", code="TOOL_FAILED", needs={"valid_px": True})

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from apps.core.errors import ModelError, ToolAbstainedError
-from apps.core.evidence.observation import INLINE_LIMIT, Configuration, Evidence, LayerRef, Result
+from apps.core.evidence.observation import INLINE_LIMIT, NOT_SEEN, Configuration, Evidence, LayerRef, Result
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import ObjectsMethod, PerceiveArguments, ToolContext, ToolOutcome, input_ref
 from apps.tools.perceive.classical import METHODS, ClassicalMethod, method_for
 from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, Seen, look_over, refuse_unseen
+from apps.tools.perceive.veil import MOST_HIDDEN, Veil, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.zoo.cards import ClassCard, ModelCard
 from apps.tools.zoo.counting import LEVEL, count_interval, probability
@@ -98,6 +99,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
         raise ToolAbstainedError(" ".join(dict.fromkeys(s.note for s in served)),
                                  code="NEEDS_GSD" if only_gsd else "MODEL_MISSING",
                                  needs={"gsd_m": True} if only_gsd else {"model": [s.target for s in served]})
+    veil = veil_of(ctx, scene, args)
     own = ctx.reader(scene.scene_id)
     reader = LookedAt(own)
     looked, asked = reader.info, reader.region(region)
@@ -107,6 +109,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
         ctx.log("info", f"The pixels of {scene.name} are not square on the ground; they were resampled to "
                         f"{looked.grid.width} × {looked.grid.height} square ones for the look.")
     found: dict[str, Boxes] = {}
+    unseen: dict[str, Boxes] = {}
     passes: dict[str, Pass] = {}
     problems: list[str] = []
     device = "cpu"
@@ -120,7 +123,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
         if first.method is not None:
             report = _reporter(ctx, number, len(groups))
             bands = first.method.bands(scene) or ()
-            _refuse_unseen(ctx, seen, own, bands, region, scene, members)
+            _refuse_unseen(ctx, seen, own, bands, region, scene, members, veil)
             try:
                 boxes, p, bands = first.method.run(reader, asked, report)
             except ToolAbstainedError as reason:
@@ -140,7 +143,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
             bands, grey = colour_bands(scene, card)
             if grey:
                 problems.append("The scene has one band; the model was made for colour pictures.")
-            _refuse_unseen(ctx, seen, own, bands, region, scene, members)
+            _refuse_unseen(ctx, seen, own, bands, region, scene, members, veil)
             source = Pixels(reader, bands, looked)
             stretch = source.stretch
             numbers = {i for m in members if m.cls for i, c in enumerate(card.classes) if c.name == m.cls.name}
@@ -148,27 +151,39 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                 detector, source, asked, card, [m.cls for m in members if m.cls], numbers, method,
                 _reporter(ctx, number, len(groups)), ctx.is_cancelled)
         boxes = _on_scene(boxes, reader, scene)
+        boxes, under = _seen_boxes(boxes, veil, passes[key])
         for m in members:
             index = 0 if m.card is None else [c.name for c in m.card.classes].index(m.cls.name if m.cls else "")
-            found[m.target] = boxes.pick(boxes.cls == index)
+            found[m.target], unseen[m.target] = boxes.pick(boxes.cls == index), under.pick(under.cls == index)
     if not found:
         raise ToolAbstainedError(" ".join(dict.fromkeys(s.note for s in served if s.note)), code="MODEL_MISSING",
                                  needs={"model": [s.target for s in served]})
     return _outcome(ctx, args, method, scene, served, found, passes, problems, bands, stretch, device,
-                    arithmetic, time.monotonic() - began, region, reader, min(seen.values(), key=lambda v: v.valid_px))
+                    arithmetic, time.monotonic() - began, region, reader, min(seen.values(), key=lambda v: v.valid_px), veil,
+                    unseen)
 
 
 def _refuse_unseen(ctx: ToolContext, seen: dict[tuple[int, ...], Seen], reader: RasterReader, bands: tuple[int, ...],
-                   region: RegionMask, scene: SceneInfo, members: Sequence[Served]) -> None:
+                   region: RegionMask, scene: SceneInfo, members: Sequence[Served], veil: Veil | None) -> None:
     """Looks over the bands once a call. ToolAbstainedError where they show too little for the smallest thing that is asked."""
     if bands not in seen:
-        seen[bands] = look_over(reader, bands, region, ctx.is_cancelled)
+        seen[bands] = look_over(reader, bands, region, ctx.is_cancelled, veil.hidden if veil is not None else None)
     gsd = scene.effective_gsd_m
     sizes = [m.cls.size_m[0] if m.cls and m.cls.size_m else m.method.least_m if m.method else None for m in members]
     known = [size / gsd for size in sizes if size is not None and gsd is not None]
     longest = min(known) if len(known) == len(members) else LEAST_OBJECT_PX
     refuse_unseen(seen[bands], scene, " or ".join(m.target for m in members), least_px=LEAST_SEEN_PX,
                   longest_px=max(LEAST_SEEN_PX, longest), needs_tones=any(m.card is not None for m in members))
+
+
+def _seen_boxes(boxes: Boxes, veil: Veil | None, p: Pass) -> tuple[Boxes, Boxes]:
+    """(boxes that could be seen, boxes of which the veil hides more than MOST_HIDDEN)."""
+    if veil is None:
+        return boxes, boxes.pick(np.zeros(len(boxes), dtype=bool))
+    is_hidden = veil.shares(boxes.xyxy) > MOST_HIDDEN
+    p.filters.append({"name": "not under cloud or shadow", "before": len(boxes), "after": int((~is_hidden).sum()),
+                      "hidden_share": MOST_HIDDEN})
+    return boxes.pick(~is_hidden), boxes.pick(is_hidden)
 
 
 def _on_scene(boxes: Boxes, reader: LookedAt, scene: SceneInfo) -> Boxes:
@@ -517,12 +532,13 @@ def _reporter(ctx: ToolContext, number: int, of: int) -> Callable[[float, str], 
 def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, scene: SceneInfo, served: Sequence[Served],
              found: dict[str, Boxes], passes: dict[str, Pass], problems: list[str], bands: tuple[int, ...],
              stretch: dict[str, JsonValue], device: str, arithmetic: dict[str, str], elapsed_s: float, region: RegionMask,
-             reader: LookedAt, seen: Seen) -> ToolOutcome:
+             reader: LookedAt, seen: Seen, veil: Veil | None, unseen: dict[str, Boxes]) -> ToolOutcome:
     gsd = scene.effective_gsd_m
     layers: list[LayerRef] = []
     items: list[dict[str, JsonValue]] = []
     classes: list[JsonValue] = []
     weak: list[dict[str, Any]] = []
+    hidden: list[dict[str, Any]] = []
     all_scores: list[float] = []
     candidates = kept_total = 0
     counts: dict[str, JsonValue] = {}
@@ -544,19 +560,26 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
             label=s.target, scene_id=scene.scene_id))
         weak += [_feature(boxes, p, i, name, s.target) for i in order.tolist() if not strong[i]]
         kept = int(strong.sum())
+        under = unseen[s.target].pick(unseen[s.target].score >= at)
+        p_under = probability(under.score, calibration)
+        hidden += [_feature(under, p_under, i, name, s.target) for i in range(len(under))]
         expected, low, high = count_interval(p, kept, calibration)
         all_scores += boxes.score[strong].tolist()
         candidates, kept_total = candidates + len(boxes), kept_total + kept
         counts[s.target] = {"kept": kept, "candidates": len(boxes), "expected": round(expected, 2), "low": low, "high": high,
-                            "level": LEVEL, "calibrated": calibration is not None}
+                            "level": LEVEL, "calibrated": calibration is not None, "not_seen": len(under)}
         items.append({"target": s.target, "class": name, "kept": kept, "candidates": len(boxes), "low": low, "high": high,
-                      "expected": round(expected, 2)})
+                      "expected": round(expected, 2), **({} if veil is None else {"not_seen": len(under)})})
         classes.append({"target": s.target, "words": list(s.words), "class": name, "exact": s.exact, "by": _by(s),
                         "experimental": s.cls.experimental if s.cls else True,
                         "in_gsd_range": _in_range(s.cls.gsd_m if s.cls else s.method.gsd_m if s.method else None, gsd)})
         if s.note:
             problems.append(s.note)
     layers.append(ctx.layers.put_features(weak, kind="boxes", crs="image", label="candidates", scene_id=scene.scene_id))
+    if hidden:
+        layers.append(ctx.layers.put_features(hidden, kind="boxes", crs="image", label=NOT_SEEN, scene_id=scene.scene_id))
+        ctx.log("warning", f"{len(hidden)} boxes lie under cloud or shadow for the most part and were not counted.")
+    quality, masked = tell(ctx, veil, seen.hidden_px, seen.hidden_px + seen.valid_px, " or ".join(s.target for s in served))
     by_name = {_by(s): s for s in served if s.target in found}
     for name, s in by_name.items():
         if s.method is not None or (s.cls is not None and s.cls.experimental):
@@ -567,7 +590,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
         if s.method is not None and s.method.not_for:
             problems.append(f"{name} is not for {'; not for '.join(s.method.not_for)}.")
     if seen.share < 1 - 1e-9:
-        ctx.log("info", f"{seen.valid_px} of {seen.asked_px} pixels are valid; nothing was looked for on the others.")
+        ctx.log("info", f"{seen.valid_px} of {seen.asked_px} pixels could be seen; nothing was counted on the others.")
     for line in problems:
         ctx.log("warning", line)
     complete = len(found) == len(served)
@@ -600,6 +623,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
                     "megapixels_seen": round(q.mpx, 3), "filters": list(q.filters), "zoom_scan": list(q.zoom_scan)}
                    for key, q in passes.items()],
         "region_px": region.n_px if region.polygon is not None else None,
+        "area": ground_searched(scene.grid, gsd, seen.valid_px, seen.asked_px), "not_seen": len(hidden), **masked,
         "elapsed_s": round(elapsed_s, 3),
     }
     frame = all(_in_frame(b, scene) for b in found.values())
@@ -610,7 +634,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
         "applicability": {"ok": not outside, "problems": list(outside)},
         "layer_status": "complete" if complete else "partial", "class_complete": complete, "geometry_valid": frame,
         "class_exact": all(s.exact for s in served if s.target in found), "classes": classes,
-        "gsd_known": gsd is not None, "valid_share": seen.share, "quality_mask": None,
+        "gsd_known": gsd is not None, "valid_share": seen.share, "quality_mask": quality,
         "experimental": [n for n, s in by_name.items() if s.method is not None or (s.cls is not None and s.cls.experimental)],
         "in_gsd_range": None if not in_range or None in in_range else all(in_range),
         "bands_as_made_for": len(bands) != 1, "not_for": [*sorted({n for c in (*cards, *methods) for n in c.not_for})],
@@ -624,7 +648,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
                       interval=(float(str(single["low"])), float(str(single["high"]))) if single else None,
                       interval_level=LEVEL if single else None, layers=tuple(layers)),
         evidence=Evidence(source=source, intermediate=intermediate, validity=validity),
-        inputs=(input_ref(scene, bands),),
+        inputs=(input_ref(scene, bands if veil is None else (*bands, veil.band.index)),),
         arguments_passed={**args.model_dump(mode="json"), "objects_method": method.model_dump(mode="json")},
         state="ok" if complete else "partial",
         reason="" if complete else (f"Not looked for: {', '.join(missing)}. "

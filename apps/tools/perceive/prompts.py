@@ -27,6 +27,7 @@ from apps.tools.contract import PerceiveArguments, RegionMethod, ToolContext, To
 from apps.tools.execute.graph import effective_region
 from apps.tools.perceive.looking import AMPLITUDE_NOTE, real
 from apps.tools.perceive.regions import edge_px
+from apps.tools.perceive.veil import Veil, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.zoo.prompters import load_prompter, prompt_models
 from apps.tools.zoo.registry import model_named
@@ -100,6 +101,10 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
             raise ModelError(f"The prompt ({x:g}, {y:g}) marks a place outside the region.", code="BAD_REGION")
     data, valid = _planes(ctx.reader(scene.scene_id), bands, window)
     valid &= in_region
+    veil = veil_of(ctx, scene, arguments)
+    n_data, n_hidden = int(valid.sum()), _take_hidden(veil, window, valid)
+    quality, masked = tell(ctx, veil, n_hidden, n_data, target)
+    _refuse_hidden(veil, prompts, window)
     if not valid.any():
         raise ToolAbstainedError("No valid pixel is left about the prompts.", code="TOOL_FAILED", needs={"valid_px": True})
     if (data[:, valid] == data[:, valid][:, :1]).all():
@@ -148,19 +153,42 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
         "edge_px": edge_px(grown, valid), "window_px": list(window), "mean_sureness": sure, "n_inside": len(prompts.inside),
         "n_outside": len(prompts.outside), "box": list(method.box) if method.box else None,
         "scribbles_inside": len(prompts.lines_inside), "scribbles_outside": len(prompts.lines_outside),
-        "n_region_px": int(in_region.sum()), **told_of}
+        "n_region_px": int(in_region.sum()),
+        "area": ground_searched(scene.grid, scene.effective_gsd_m, int(valid.sum()), int(in_region.sum())), **told_of, **masked}
     passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None,
                                     "region_crs": region_crs}
     return ToolOutcome(
         configuration=Configuration(coarse="regions", fine=f"regions/{target.strip().lower().replace('/', '-')}/{fine}"[:240]),
-        inputs=(input_ref(scene, bands),), arguments_passed=passed,
+        inputs=(input_ref(scene, bands if veil is None else (*bands, veil.band.index)),), arguments_passed=passed,
         result=Result(kind="layer", quantity=target[:120], layers=(layer,)),
         evidence=Evidence(
             source=source, intermediate=intermediate,
-            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": not touches, "quality_mask": None,
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": not touches, "quality_mask": quality,
                       "valid_share": float(valid.sum() / max(1, in_region.sum())), "not_for": list(NOT_FOR),
                       "applicability": {"ok": True, "problems": []}}),
         device=device, packages=package_versions("torch", "ultralytics", "scikit-image", "numpy") if method.model else {})
+
+
+def _take_hidden(veil: Veil | None, window: Window, valid: NDArray[np.bool_]) -> int:
+    """Takes what the veil hides out of ``valid`` (rows, columns) of the window; how many pixels that were."""
+    if veil is None:
+        return 0
+    under = valid & veil.hidden(window)
+    valid &= ~under
+    return int(under.sum())
+
+
+def _refuse_hidden(veil: Veil | None, prompts: Prompts, window: Window) -> None:
+    """ToolAbstainedError where a point inside, or the whole of a stroke, marks a place that the veil hides: what is there was not
+    seen."""
+    c0, r0, w, h = window
+    if veil is None or not (prompts.inside or prompts.lines_inside):
+        return
+    hidden = veil.hidden(window)
+    if any(all(hidden[min(h - 1, int(y) - r0), min(w - 1, int(x) - c0)] for x, y in at)
+           for at in (*((p,) for p in prompts.inside), *prompts.lines_inside)):
+        raise ToolAbstainedError(f"What was pointed at lies under cloud or shadow ({veil.text}): it cannot be seen. Another date "
+                                 "would do.", code="TOOL_FAILED", needs={"valid_px": True, "other_date": True})
 
 
 # --- the classical method -------------------------------------------------------------------------------------------------
@@ -322,6 +350,19 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
     if not known.any():
         raise ToolAbstainedError("No pixel of the mask to refine is valid.", code="TOOL_FAILED", needs={"valid_px": True})
     bands = _bands(ctx, scene)
+    # a mask that was made without the veil holds what nobody saw; one that was made with it does not count it as known any more
+    veil = veil_of(ctx, scene, arguments)
+    n_hidden = 0
+    for window in _strips(scene):
+        c0, r0, w, h = window
+        here = np.s_[r0:r0 + h, c0:c0 + w]
+        if veil is not None:
+            _, has_data = _planes(ctx.reader(scene.scene_id), bands, window)
+            under = veil.hidden(window) & in_region[here] & has_data
+            n_hidden += int(under.sum())
+            known[here] &= ~under
+    first = first & known
+    quality, masked = tell(ctx, veil, n_hidden, n_hidden + int(known.sum()), target)
     refined, decided, sure = refine(ctx, scene, first, known, method.band_px, bands)
     n_first, n_now = int(first.sum()), int(refined.sum())
     common = int((first & refined).sum())
@@ -331,7 +372,7 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
     pieces = int(ndimage.label(refined)[1])
     return ToolOutcome(
         configuration=Configuration(coarse="regions", fine=f"regions/{target.strip().lower().replace('/', '-')}/refine"[:240]),
-        inputs=(input_ref(scene, bands),),
+        inputs=(input_ref(scene, bands if veil is None else (*bands, veil.band.index)),),
         arguments_passed={**arguments.model_dump(mode="json"), "region": dict(region) if region else None,
                           "region_crs": region_crs},
         result=Result(kind="layer", quantity=target[:120], layers=(layer,)),
@@ -345,10 +386,16 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
                           "valid_px": int(known.sum()), "edge_px": edge_px(refined, known), "mask_px_before": n_first,
                           "added_px": n_now - common, "removed_px": n_first - common, "decided_px": decided,
                           "iou_with_seed": common / max(1, n_first + n_now - common), "mean_sureness": min(1.0, sure),
-                          "n_region_px": int(in_region.sum())},
-            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": None,
+                          "n_region_px": int(in_region.sum()),
+                          "area": ground_searched(scene.grid, scene.effective_gsd_m, int(known.sum()), int(in_region.sum())),
+                          **masked},
+            validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": quality,
                       "valid_share": float(known.sum() / max(1, in_region.sum())), "not_for": list(NOT_FOR),
                       "applicability": {"ok": True, "problems": []}}))
+
+
+def _strips(scene: SceneInfo, rows: int = 512) -> list[Window]:
+    return [(0, r, scene.grid.width, min(rows, scene.grid.height - r)) for r in range(0, scene.grid.height, rows)]
 
 
 def refine(ctx: ToolContext, scene: SceneInfo, first: NDArray[np.bool_], known: NDArray[np.bool_], band_px: int,

@@ -25,6 +25,7 @@ from apps.tools.execute.graph import check_graph, effective_region
 from apps.tools.execute.streaming import Engine, LayerPixels
 from apps.tools.execute.types import Target
 from apps.tools.perceive.modes import only_scene
+from apps.tools.perceive.veil import Veil, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.thresholds import otsu
 
@@ -126,19 +127,25 @@ def _configuration(target: str, method: RegionMethod) -> Configuration:
     return Configuration(coarse="regions", fine="/".join(("regions", target.strip().lower().replace("/", "-"), *parts))[:240])
 
 
-def _nodes(scene: SceneInfo, method: RegionMethod) -> list[Node]:
+def _nodes(scene: SceneInfo, method: RegionMethod, veil: Veil | None) -> list[Node]:
+    """``all`` is the product, ``source`` the same without what the veil hides, ``mask`` what is cut from it."""
     nodes = [Node(id="scene", op="asset.scene", params={"scene": scene.scene_id})]
+    first = "source" if veil is None else "all"
     if method.kind == "class_value":
         if not method.values:
             raise ModelError("class_value needs the values of the class.", code="BAD_ARGUMENT", needs={"values": True})
-        return [*nodes, Node(id="source", op="raster.product.band", inputs=("scene",), params={"role": method.band or "class"}),
-                Node(id="mask", op="raster.product.class_values", inputs=("source",), params={"values": list(method.values)})]
-    if method.kind == "band_threshold":
+        nodes.append(Node(id=first, op="raster.product.band", inputs=("scene",), params={"role": method.band or "class"}))
+    elif method.kind == "band_threshold":
         if not method.band or method.threshold is None:
             raise ModelError("band_threshold needs a band and a threshold.", code="BAD_ARGUMENT")
-        nodes.append(Node(id="source", op="raster.product.band", inputs=("scene",), params={"role": method.band}))
+        nodes.append(Node(id=first, op="raster.product.band", inputs=("scene",), params={"role": method.band}))
     else:
-        nodes.append(Node(id="source", op="raster.product.index", inputs=("scene",), params={"index": method.index}))
+        nodes.append(Node(id=first, op="raster.product.index", inputs=("scene",), params={"index": method.index}))
+    if veil is not None:
+        nodes += veil.nodes(first, "source")
+    if method.kind == "class_value":
+        return [*nodes, Node(id="mask", op="raster.product.class_values", inputs=("source",),
+                             params={"values": list(method.values)})]
     return [*nodes, Node(id="mask", op="raster.product.threshold", inputs=("source",),
                          params={"op": ">" if method.side == "above" else "<", "value": method.threshold})]
 
@@ -161,7 +168,9 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     # a wrong region is refused before any node is named
     asked_px = RegionMask.of(region, region_crs, scene.grid, scene.name).n_px
-    graph = ExecuteArguments(nodes=tuple(_nodes(scene, method)), output="mask", region=dict(region) if region else None,
+    veil = veil_of(ctx, scene, arguments)
+    first = "source" if veil is None else "all"
+    graph = ExecuteArguments(nodes=tuple(_nodes(scene, method, veil)), output="mask", region=dict(region) if region else None,
                              region_crs=region_crs)
     program = check_graph(graph, ctx)
     for n in program.order:
@@ -190,6 +199,8 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
     valid: NDArray[np.bool_] = mask_px.valid
     mask: NDArray[np.bool_] = mask_px.data & valid
     n_valid = int(valid.sum())
+    with_data = engine.figures[first].moments.n
+    quality, masked = tell(ctx, veil, with_data - engine.figures["source"].moments.n, with_data, target)
     if n_valid == 0:
         raise ModelError(f"No valid pixel of {scene.name} is left{' inside the region' if region else ''}.", code="TOOL_FAILED",
                          needs={"valid_px": True})
@@ -210,8 +221,9 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         "mask_px": n_true, "candidates": n_before, "kept": n_true, "valid_px": n_valid, "polygons": len(sizes),
         "pieces_before": n_pieces_before, "largest_piece_px": int(sizes.max()) if len(sizes) else 0, "edge_px": edge,
         "numerator": n_true, "denominator": n_valid, "share": n_true / n_valid, "n_region_px": asked_px,
-        "n_source_masked": engine.figures["source"].n_source_masked, "n_undefined": engine.figures["source"].n_undefined,
-        "n_out_of_range": engine.figures["source"].n_out_of_range}
+        "n_source_masked": engine.figures[first].n_source_masked, "n_undefined": engine.figures[first].n_undefined,
+        "n_out_of_range": engine.figures["source"].n_out_of_range,
+        "area": ground_searched(scene.grid, scene.effective_gsd_m, n_valid, asked_px), **masked}
     if is_index:
         intermediate["histogram"] = {"counts": [int(c) for c in histogram.counts], "low": float(histogram.edges[0]),
                                      "high": float(histogram.edges[-1])}
@@ -229,7 +241,8 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         ctx.log("warning", f"{method.index.upper()} finds {_known(target)} as a whole; it cannot tell {target} from other kinds.")
     problems: list[str] = []
     is_default = method.kind == "index_threshold" and method.threshold != "otsu"
-    units = {b.unit for b in scene.bands if b.index in {i for _, _, i in program.planned["source"].bands}}
+    bands = program.planned[first].bands
+    units = {b.unit for b in scene.bands if b.index in {i for _, _, i in bands}}
     is_calibrated = not units or "DN" not in units
     if is_default and not is_calibrated:
         ctx.log("warning", f"The bands of {scene.name} are uncalibrated numbers; the threshold {method.threshold:g} of "
@@ -248,11 +261,10 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         layers.append(ctx.layers.put_raster(
             MaskedRaster(data[None], source_px.valid[None], source_px.grid, (Band(index=1, role="index", unit=kind.unit),),
                          kind.unit), label=kind.quantity, scene_id=scene.scene_id))
-    bands = program.planned["source"].bands
     kind_of_default = _known(target)
     source: dict[str, JsonValue] = {
         "method": {"kind": method.kind, "index": method.index or None, "band": method.band or None,
-                   "formula": program.type_of("source").formula, "mask": program.type_of("mask").formula, "side": method.side,
+                   "formula": program.type_of(first).formula, "mask": program.type_of("mask").formula, "side": method.side,
                    "threshold_from": "otsu" if method.threshold == "otsu" else "given" if arguments.regions_method is not None
                    and arguments.regions_method.threshold is not None else "default",
                    "reference": DEFAULTS[kind_of_default].reference if kind_of_default else "",
@@ -261,7 +273,7 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         "band_mapping": {scene.scene_id: {role: i for _, role, i in bands}},
         "ranges": {"source": span.as_json()}}
     validity: dict[str, JsonValue] = {
-        "layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": None,
+        "layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": quality,
         "valid_share": n_valid / max(1, engine.figures["source"].n_region), "classes_asked": [target],
         "class_exact": target.strip().lower() not in _BROADER, "calibrated": is_calibrated,
         "applicability": {"ok": not problems, "problems": list(problems)},
@@ -270,7 +282,8 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
     passed |= {"regions_method": method.model_dump(mode="json"), "region": dict(region) if region else None,
                "region_crs": region_crs}
     return ToolOutcome(
-        configuration=_configuration(target, method), inputs=(input_ref(scene, [i for _, _, i in bands]),),
+        configuration=_configuration(target, method),
+        inputs=(input_ref(scene, [*(i for _, _, i in bands), *(() if veil is None else (veil.band.index,))]),),
         result=Result(kind="layer", quantity=target[:120], layers=tuple(layers)),
         evidence=Evidence(source=source, intermediate=intermediate, validity=validity), arguments_passed=passed)
 

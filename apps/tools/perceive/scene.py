@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from apps.core.errors import ModelError, ToolAbstainedError
-from apps.core.evidence.observation import Configuration, Evidence, Result
+from apps.core.evidence.observation import NOT_SEEN, Configuration, Evidence, LayerRef, Result
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
 from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, look_over, refuse_unseen
 from apps.tools.perceive.objects import Pixels, colour_bands
+from apps.tools.perceive.veil import Veil, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.zoo.cards import ModelCard, normal
 from apps.tools.zoo.classifiers import Classifier, load_classifier
@@ -108,15 +109,17 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     bands, grey = colour_bands(scene, card)
     region = RegionMask.of(args.region, args.region_crs, scene.grid, scene.name or "the scene")
     reader = LookedAt(ctx.reader(scene.scene_id), is_resampling=False)
-    seen = look_over(reader, bands, region, ctx.is_cancelled)
+    veil = veil_of(ctx, scene, args)
+    seen = look_over(reader, bands, region, ctx.is_cancelled, veil.hidden if veil is not None else None)
     refuse_unseen(seen, scene, "a kind of place", least_px=LEAST_SIDE_PX, needs_contrast=False, needs_tones=True)
+    quality, masked = tell(ctx, veil, seen.hidden_px, seen.hidden_px + seen.valid_px, "the kind of place")
     if reader.is_complex:
         ctx.log("info", AMPLITUDE_NOTE)
     source = Pixels(reader, bands, reader.info)
     problems = [*_misfits(card, scene, grey), *_show(source, card, scene)]
-    images, windows, possible = _look(ctx, source, region, card, scene)
+    images, windows, unseen, possible = _look(ctx, source, region, card, scene, veil, reader)
     if not images:
-        raise ToolAbstainedError("The scene has no window with enough valid pixels.", code="TOOL_FAILED")
+        raise ToolAbstainedError("The scene has no window with enough valid pixels that can be seen.", code="TOOL_FAILED")
     looked = time.monotonic()
     logits, features = classifier.look(images)
     looked = time.monotonic() - looked
@@ -133,8 +136,13 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
         ctx.log("warning", line)
     items: list[dict[str, JsonValue]] = [{"class": label, "p": round(v, 4), **view.figures(label)} for label, v in ranked[:100]]
     top_k = np.argsort(-view.mean)[:5]
-    layers = () if len(images) < 2 else (ctx.layers.put_features(
+    layers: tuple[LayerRef, ...] = () if len(images) < 2 else (ctx.layers.put_features(
         _window_features(windows, view), kind="polygons", crs="image", label="windows", scene_id=scene.scene_id),)
+    if unseen:
+        layers += (ctx.layers.put_features(
+            [{"type": "Feature", "geometry": _rectangle(w), "properties": {"class": NOT_SEEN}} for w in unseen],
+            kind="polygons", crs="image", label=NOT_SEEN, scene_id=scene.scene_id),)
+        ctx.log("info", f"{len(unseen)} windows lie under cloud or shadow for the most part and were left out.")
     in_range = gsd is not None and (card.gsd_m is None or card.gsd_m[0] <= gsd <= card.gsd_m[1])
     return ToolOutcome(
         configuration=Configuration(coarse="scene", fine=f"scene/{card.name}"),
@@ -153,6 +161,8 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                                                for k in top_k.tolist()],
                           "valid_px": seen.valid_px, "n_region_px": seen.asked_px,
                           "windows": len(images), "windows_possible": possible, "windows_out_of_scope": n_outside,
+                          "windows_not_seen": len(unseen),
+                          "area": ground_searched(scene.grid, gsd, seen.valid_px, seen.asked_px), **masked,
                           "window_px": list(windows[0][2:]),
                           "window_m": None if gsd is None else round(gsd * windows[0][2], 1),
                           "scope_score": None if view.scope is None else round(view.scope, 3),
@@ -160,16 +170,17 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                           "seconds_per_window": round(looked / len(images), 5),
                           "elapsed_s": round(time.monotonic() - began, 3)},
             validity={"layer_status": "complete", "class_complete": not unknown, "geometry_valid": True,
-                      "valid_share": seen.share, "quality_mask": None,
+                      "valid_share": seen.share, "quality_mask": quality,
                       "unknown_labels": list(unknown), "in_scope": view.in_scope, "gsd_known": gsd is not None,
                       "in_gsd_range": in_range, "sensor_suits": _suits_sensor(card, scene),
                       "applicability": {"ok": view.in_scope and not problems, "problems": [*problems, *(
                           [] if view.in_scope else ["the picture is like none of the model's classes"])]},
                       "not_for": list(card.not_for)}),
-        inputs=(input_ref(scene, bands),), arguments_passed=args.model_dump(mode="json"),
+        inputs=(input_ref(scene, bands if veil is None else (*bands, veil.band.index)),),
+        arguments_passed=args.model_dump(mode="json"),
         state="partial" if reason or unknown else "ok",
         reason=reason or (f"The model does not know {', '.join(unknown)}." if unknown else ""),
-        packages=package_versions("torch", "numpy"))
+        device=classifier.device, packages=package_versions("torch", "numpy"))
 
 
 # --- one model, many windows ----------------------------------------------------------------------------------------------
@@ -262,10 +273,14 @@ def _window_features(windows: Sequence[Window], view: _View) -> list[dict[str, A
     for k, (x, y, w, h) in enumerate(windows):
         at = int(view.each[k].argmax())
         name = "out of scope" if not view.inside[k] else view.names[at] if at < len(view.names) else "another kind"
-        ring = [[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x, y]]
-        out.append({"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]},
+        out.append({"type": "Feature", "geometry": _rectangle((x, y, w, h)),
                     "properties": {"class": name, "score": round(float(view.each[k, at]), 4)}})
     return out
+
+
+def _rectangle(window: Window) -> dict[str, Any]:
+    x, y, w, h = window
+    return {"type": "Polygon", "coordinates": [[[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x, y]]]}
 
 
 # --- pictures -------------------------------------------------------------------------------------------------------------
@@ -303,9 +318,10 @@ def _show(source: Pixels, card: ModelCard, scene: SceneInfo) -> list[str]:
     return []
 
 
-def _look(ctx: ToolContext, source: Pixels, region: RegionMask, card: ModelCard, scene: SceneInfo
-          ) -> tuple[list[NDArray[np.uint8]], list[Window], int]:
-    """(pictures, their windows, how many windows there are): a regular sample, at most MOST_WINDOWS of 256 pixels by area."""
+def _look(ctx: ToolContext, source: Pixels, region: RegionMask, card: ModelCard, scene: SceneInfo, veil: Veil | None,
+          reader: LookedAt) -> tuple[list[NDArray[np.uint8]], list[Window], list[Window], int]:
+    """(pictures, their windows, windows that the veil hides for the most part, how many windows there are): a regular sample, at
+    most MOST_WINDOWS of 256 pixels by area."""
     gsd = scene.effective_gsd_m
     left, top, width, height = region.bounds_px
     work = card.classes[0].work_gsd_m
@@ -322,7 +338,7 @@ def _look(ctx: ToolContext, source: Pixels, region: RegionMask, card: ModelCard,
     w, h = min(side_px, width), min(side_px, height)
     xs = np.linspace(left, left + width - w, across).round().astype(int)
     ys = np.linspace(top, top + height - h, down).round().astype(int)
-    images, windows = [], []
+    images, windows, unseen = [], [], []
     for y in ys.tolist():
         for x in xs.tolist():
             window = (x, y, w, h)
@@ -332,9 +348,12 @@ def _look(ctx: ToolContext, source: Pixels, region: RegionMask, card: ModelCard,
             valid = valid & region.mask(window)
             if valid.mean() < 0.5 and (across * down > 1 or not valid.any()):
                 continue
+            if veil is not None and (valid & ~veil.hidden_on(reader, window)).mean() < 0.5:
+                unseen.append(window)
+                continue
             if max(image.shape[:2]) > 1024:
                 image = resampled(image, 1024 / max(image.shape[:2]))
             images.append(image)
             windows.append(window)
     ctx.progress(50, 100, f"{len(images)} windows")
-    return images, windows, possible
+    return images, windows, unseen, possible
