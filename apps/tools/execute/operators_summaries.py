@@ -38,6 +38,8 @@ DAYS_A_YEAR = 365.25
 UNEVEN_SHARE = 0.8
 # A gap longer than this many median intervals is a hole of the series.
 HOLE_FACTOR = 1.5
+# Classes of a transition lie below this, on either side of 0.
+_PAIR = 2**31
 
 
 def finite(x: float) -> float | None:
@@ -276,20 +278,26 @@ def _plan_transitions(call: Call) -> Planned:
     same_grid(call, call.inputs)
 
     class Pairs(ClassCounts):
-        """Counts of (before, after) packed into one integer."""
+        """Counts of (before, after) packed into one integer: 32 bits each, below 0 too."""
 
         def gather(self, sample: Any) -> Any:
-            packed = sample.planes[0] * 65536 + sample.planes[1]
+            before, after = (np.where(sample.valid, plane, 0) for plane in sample.planes)
+            for plane in (before, after):
+                if plane.size and (np.abs(plane).max() >= _PAIR or (plane != np.floor(plane)).any()):
+                    raise call.refuse("a class is no whole number of 32 bits.")
+            packed = before.astype(np.int64) * (2 * _PAIR) + (after.astype(np.int64) + _PAIR)
             return super().gather(type(sample)(sample.window, sample.grid, packed, sample.valid))
 
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
         counts: ClassCounts = found[0]
         if not counts.total:
             raise call.refuse("no pixel is valid on both dates.", code="TOOL_FAILED", needs={"valid_px": True})
-        items: list[dict[str, JsonValue]] = [
-            {"from": k // 65536, "to": k % 65536, "n_px": n, "share": n / counts.total, "area_m2": counts.area_m2(k)}
-            for k, n in sorted(counts.n.items())]
-        changed = sum(n for k, n in counts.n.items() if k // 65536 != k % 65536)
+        items: list[dict[str, JsonValue]] = []
+        changed = 0
+        for k, n in sorted(counts.n.items()):
+            one, other = k // (2 * _PAIR), k % (2 * _PAIR) - _PAIR
+            changed += n if one != other else 0
+            items.append({"from": one, "to": other, "n_px": n, "share": n / counts.total, "area_m2": counts.area_m2(k)})
         return Value(changed / counts.total, counts.total, {"numerator": changed, "denominator": counts.total}, tuple(items))
 
     return Planned(ValueType("value", "table", f"{before.quantity}_transitions", "1", PhysicalRange(0, 1)),

@@ -71,8 +71,8 @@ def transitions_recount(case: Case) -> Finding:
         return not_applicable(found)
     (ref, before, one), (_, after, other) = found
     both = one & other
-    codes, counts = np.unique(before[both].astype(np.int64) * 65536 + after[both].astype(np.int64), return_counts=True)
-    pairs = {(int(k) // 65536, int(k) % 65536): int(n) for k, n in zip(codes, counts, strict=True)}
+    codes, counts = np.unique(np.stack([before[both], after[both]]).astype(np.int64), axis=1, return_counts=True)
+    pairs = {(int(old), int(new)): int(n) for (old, new), n in zip(codes.T, counts, strict=True)}
     total = int(counts.sum())
     told = {(number_of(i.get("from")), number_of(i.get("to"))): i for i in case.items()}
     if set(told) != set(pairs):

@@ -295,6 +295,20 @@ def test_class_areas_and_transitions() -> None:
     assert o.result.value == pytest.approx(2 / 5)
 
 
+@pytest.mark.parametrize(("dtype", "codes"), [
+    ("int16", [-2, -1, 0, 3]), ("int32", [-70000, 0, 65536, 110000]), ("uint16", [0, 1, 65535])])
+def test_transitions_of_codes_below_0_and_beyond_16_bits(dtype: str, codes: list[int]) -> None:
+    rng = np.random.default_rng(9)
+    before, after = (rng.choice(codes, (1, 20, 30)).astype(dtype) for _ in range(2))
+    a, b = (scene(x, ["class"], scene_id=i) for i, x in (("a", before), ("b", after)))
+    nodes = [("sa", "asset.scene", (), {"scene": "a"}), ("sb", "asset.scene", (), {"scene": "b"}),
+             ("ca", "raster.product.band", ["sa"], {"role": "class"}), ("cb", "raster.product.band", ["sb"], {"role": "class"})]
+    o = Bench(a, b).execute([*nodes, ("out", "raster.summarize.transitions", ["ca", "cb"], {})])
+    expected = {(i, j): int(((before == i) & (after == j)).sum()) for i in codes for j in codes}
+    assert {(i["from"], i["to"]): i["n_px"] for i in o.result.items} == {k: n for k, n in expected.items() if n}
+    assert o.result.value == float((before != after).mean())
+
+
 def test_catalogue_names_what_is_missing() -> None:
     scenes = [scene(STORED, ["red", "nir"], scene_id=f"s{m}", date=f"2020-{m:02}-01", sensor="Sentinel-2") for m in (1, 2, 6)]
     o = Bench(*scenes, scene(STORED, ["red", "green"], scene_id="x", date="2020-03-01")).execute(
