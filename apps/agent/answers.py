@@ -211,7 +211,7 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _Finding(read.text, read.value, read.unit, warnings=read.warnings)
         case _:
             raise _NoAnswerError(f"The plan asks for an answer of the unknown kind {kind!r}.")
-    note = _method_note(state, recipe, parts) + _quality_note(parts) + _person_note(state, held)
+    note = _method_note(state, recipe, parts) + _quality_note(state, parts) + _person_note(state, held)
     text = f"{finding.text.rstrip('.')}{note}."
     claims = finding.claims or (_claim(state, text, parts),)
     return _Finding(text, finding.value, finding.unit, finding.interval, claims, finding.warnings)
@@ -666,14 +666,23 @@ def _person_note(state: RunState, held: Mapping[int, ObservationState]) -> str:
     return f"; {'; '.join(_unique(notes))}" if notes else ""
 
 
-def _quality_note(parts: list[Observation]) -> str:
-    """What share of the pixels the quality bands took out, of all observations together; '' where none was used."""
-    found = [q for o in parts if isinstance(q := o.evidence.intermediate.get("quality_masked"), dict)]
-    n, of = (sum(int(x) for q in found if isinstance(x := q.get(k), int)) for k in ("n_px", "of_px"))
+def _quality_note(state: RunState, parts: list[Observation]) -> str:
+    """What share of the pixels the quality bands took out, of the observations and of what they rest on together; '' where none
+    was used."""
+    under = [o.observation for o in _with_ancestors(state, [p.id for p in parts])]
+    masked = [(o, q) for o in under if isinstance(q := o.evidence.intermediate.get("quality_masked"), dict)]
+    n, of = (sum(int(x) for _, q in masked if isinstance(x := q.get(k), int)) for k in ("n_px", "of_px"))
     if not of:
         return ""
-    named = _unique(str(x) for o in parts for x in _list(o.evidence.validity.get("quality_mask")))
+    named = _unique(_quality_name(x) for o, _ in masked for x in _list(o.evidence.validity.get("quality_mask")))
     return f"; {n:,} of {of:,} pixels ({number_text(100 * n / of, '%')}) were left out as {' and '.join(named)}"
+
+
+def _quality_name(entry: Any) -> str:
+    """An entry of ``validity.quality_mask`` in words: perceive tells band and flags, execute a text."""
+    if isinstance(entry, dict):
+        return f"{', '.join(str(f) for f in _list(entry.get('flags')))} by {entry.get('scheme')}"
+    return str(entry)
 
 
 def _method(o: Observation) -> str:

@@ -17,6 +17,7 @@ from apps.core.evidence.decision import CheckResult, EvidenceRequest, RequestKin
 from apps.verification.checks.case import Case, LayerUnreadableError, number_of
 from apps.verification.checks.completeness import quality_masked, series_filled, valid_share
 from apps.verification.checks.geometry import bounds_of_layer
+from apps.verification.checks.veils import call_with_mask
 from apps.verification.formulas import INDICES
 from apps.verification.look import same_grid
 
@@ -42,10 +43,22 @@ KIND_OF_CHECK = {
 }
 
 
-# Checks that know the call which would bring what they miss.
-_REMEDIES: dict[str, Callable[[Case], list[Any] | None]] = {
-    "completeness.quality_mask_applied": quality_masked,
-    "completeness.series_without_hole": series_filled,
+def _masked_call(case: Case) -> dict[str, Any] | None:
+    if case.observation.tool == "perceive":
+        return call_with_mask(case)
+    nodes = quality_masked(case)
+    return {"nodes": nodes} if nodes else None
+
+
+def _filled_call(case: Case) -> dict[str, Any] | None:
+    nodes = series_filled(case)
+    return {"nodes": nodes} if nodes else None
+
+
+# Checks that know the call which would bring what they miss: its arguments.
+_REMEDIES: dict[str, Callable[[Case], dict[str, Any] | None]] = {
+    "completeness.quality_mask_applied": _masked_call,
+    "completeness.series_without_hole": _filled_call,
 }
 
 
@@ -60,13 +73,13 @@ def requests_for_missing(
             for pointer in c.pointers[:6] or ("",):
                 kind: Any = KIND_OF_CHECK.get(c.check, "missing_evidence")
                 remedy = _REMEDIES.get(c.check)
-                nodes = remedy(case) if remedy is not None and case is not None and c.outcome == "inconclusive" else None
+                call = remedy(case) if remedy is not None and case is not None and c.outcome == "inconclusive" else None
                 out.append(
                     EvidenceRequest(
                         kind=kind,
                         reason=f"{c.check}: {c.message}"[:500],
                         field=pointer[:200],
-                        arguments={"nodes": nodes} if nodes else {},
+                        arguments=call or {},
                     )
                 )
     return tuple(out)
@@ -84,6 +97,7 @@ def propose_requests(case: Case, features: Mapping[str, float], contributions: M
         if tool == "execute"
         else []
     )
+    made = [*_unmasked(case), *made]
     tried = [o.arguments for o in case.supporting]
     fresh = [r for r in made if not any(all(a.get(k) == v for k, v in r.arguments.items()) for a in tried)]
     if not fresh:
@@ -126,6 +140,7 @@ def offers(case: Case) -> list[Offer]:
         made = _objects(case)
     else:
         made = _execute(case, is_asked=True) if tool == "execute" else []
+    made = [*_unmasked(case), *made]
     if tool == "perceive" and (elsewhere := _other_scene(case)) is not None:
         made.append(
             EvidenceRequest(
@@ -164,8 +179,6 @@ def _why_not(case: Case, kind: RequestKind) -> str:
         case "refined_mask":
             return "Its specks are dropped already, or the mask cannot be read." if is_regions else "There is no mask to refine."
         case "quality_mask":
-            if tool != "execute":
-                return "The tool takes no quality mask."
             return "No quality band that can be read was left unused."
         case "other_date":
             if len(case.used_scenes) != 1:
@@ -180,6 +193,15 @@ def _why_not(case: Case, kind: RequestKind) -> str:
             if tool == "execute":
                 return "No index in it can be written out over its bands; the same call would give the same result."
             return "The same call would give the same result."
+
+
+def _unmasked(case: Case) -> list[EvidenceRequest]:
+    """Of perceive: the same without what the quality band hides, where the call left that unused."""
+    call = call_with_mask(case)
+    if call is None:
+        return []
+    reason = "The scene has a quality band that was not used; the same without the pixels that it flags."
+    return [EvidenceRequest(kind="quality_mask", reason=reason, arguments=call)]
 
 
 def _roles(case: Case) -> frozenset[str]:

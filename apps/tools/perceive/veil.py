@@ -135,8 +135,8 @@ def tell(ctx: ToolContext, veil: Veil | None, n_px: int, of_px: int, what: str) 
             needs={"valid_px": True, "other_date": True})
     if n_px:
         ctx.log("warning" if share >= WARN_SHARE else "info",
-                f"{share:.1%} of the pixels of {name} that were asked for could not be seen ({veil.text}): the result is of the "
-                "rest.")
+                f"{share:.1%} of the pixels of {name} that were asked for are hidden ({veil.text}): the result is of the part "
+                "that was seen.")
     else:
         ctx.log("info", f"The quality band of {name} hides nothing of what was asked for ({veil.text}).")
     return [veil.told(n_px, of_px)], {"quality_masked": {"n_px": n_px, "of_px": of_px, "share": share}}

@@ -12,6 +12,7 @@ from apps.verification.checks import (
     provenance,
     radiometry,
     tables,
+    veils,
 )
 from apps.verification.checks.case import Case, Finding, LayerUnreadableError
 from apps.verification.checks.catalogue import CHECKS, Check, in_order, run_checks
@@ -39,4 +40,5 @@ __all__ = [
     "radiometry",
     "run_checks",
     "tables",
+    "veils",
 ]

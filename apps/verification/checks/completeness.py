@@ -14,6 +14,7 @@ import numpy as np
 from apps.verification.checks.case import Case, Finding, day_of, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import valid_pixels
+from apps.verification.checks.veils import perceive_applied
 from apps.verification.cuts import named_shapes, region_of, zone_names
 from apps.verification.ground import CannotPlaceError, source_of
 from apps.verification.look import CannotLookError, look_of, same_grid
@@ -453,8 +454,10 @@ def quality_entries(case: Case) -> list[dict[str, Any]]:
     reads=("/evidence/validity/quality_mask", "/inputs"),
 )
 def quality_mask_applied(case: Case) -> Finding:
-    """Where a scene has a quality band, it was used. Where that band flags much of what a single figure was made from, the same
-    figure without those pixels is asked for; otherwise this only warns."""
+    """Where a scene has a quality band, it was used. Where that band flags much of what a single figure was made from, or of what
+    perceive looked at, the same without those pixels is asked for; otherwise this only warns."""
+    if case.observation.tool == "perceive":
+        return perceive_applied(case)
     if case.observation.tool != "execute" or not any("qa" in s.roles for s in case.used_scenes):
         return not_applicable("no quality band")
     if case.evidence("validity", "quality_mask") in (None, False, "", "none", [], {}):

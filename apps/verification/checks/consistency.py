@@ -37,6 +37,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.completeness import series_items
 from apps.verification.checks.geometry import grid_offset, told_of
 from apps.verification.checks.radiometry import is_reference_ratio, statistic_of
+from apps.verification.checks.veils import unveiled
 from apps.verification.cuts import CUTS, Sheet, amount, grown, kept, named_shapes, region_of, zone_name
 from apps.verification.ground import (
     WITHOUT_METRES,
@@ -2063,7 +2064,7 @@ def _mask_maker(case: Case, look: Look) -> Maker | None:
         wanted = np.array([float(v) for v in values if v is not None])
 
         def classes(window: Window) -> Plane:
-            plane = look.bands(scene, (role,), window)[role]
+            plane = unveiled(case, scene, look.bands(scene, (role,), window)[role], window)
             return Plane(np.isin(plane.data, wanted).astype(np.float64), plane.valid)
 
         return scene, classes, None, "", None, slack
@@ -2071,12 +2072,12 @@ def _mask_maker(case: Case, look: Look) -> Maker | None:
         name = str(method["index"]).lower()
 
         def plain(window: Window) -> Plane:
-            return look.index(scene, name, window)
+            return unveiled(case, scene, look.index(scene, name, window), window)
     elif kind == "band_threshold" and method.get("band"):
         band = str(method["band"])
 
         def plain(window: Window) -> Plane:
-            return look.bands(scene, (band,), window)[band]
+            return unveiled(case, scene, look.bands(scene, (band,), window)[band], window)
     else:
         return None
     asked, stated = method.get("threshold"), _stated_threshold(case)

@@ -23,7 +23,14 @@ from apps.verification.checks.consistency import is_one_figure
 from apps.verification.checks.document import DRAWN_PIXELS, WRITTEN_OUT, render
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
-from tests.unit.verification import samples_cuts, samples_densities, samples_layers, samples_marks, samples_new
+from tests.unit.verification import (
+    samples_cuts,
+    samples_densities,
+    samples_layers,
+    samples_marks,
+    samples_new,
+    samples_veils,
+)
 from tests.unit.verification.samples import Sample
 
 Make = Callable[[], Sample]
@@ -511,6 +518,7 @@ EXAMPLES |= samples_cuts.EXAMPLES
 EXAMPLES |= samples_marks.EXAMPLES
 EXAMPLES |= samples_densities.EXAMPLES
 EXAMPLES |= samples_layers.EXAMPLES
+EXAMPLES |= samples_veils.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 
