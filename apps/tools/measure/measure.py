@@ -49,6 +49,7 @@ from apps.tools.measure.layers import (
 )
 from apps.tools.measure.relations import apply_relation
 from apps.tools.outline import outline_areas_m2, outline_px
+from apps.tools.perceive.veil import veil_told
 from apps.tools.region import RegionMask, polygon_from_geojson
 from apps.tools.units import AREA_M2, DENSITY, LENGTH_M, SHARE, factor
 
@@ -902,17 +903,21 @@ def _denominator(ctx: ToolContext, subject: Measured, reference: Measured | None
 
 def _seen(ctx: ToolContext, subject: Measured, region: Mapping[str, Any] | None, region_crs: str,
           ) -> Iterator[tuple[NDArray[np.bool_], Grid]]:
-    """Strips of the scene that features were found on: (True where any of its bands is valid, inside the region; grid)."""
-    assert subject.scene is not None
+    """Strips of the scene that features were found on: (True where any of its bands is valid and the quality band by which they
+    were found hides nothing, inside the region; grid)."""
+    assert subject.scene is not None and subject.parent is not None
     scene, reader = subject.scene, ctx.reader(subject.scene.scene_id)
     inside = RegionMask.of(region, region_crs, scene.grid, scene.name)
     left, top, width, height = inside.bounds_px
     bands = [b.index for b in scene.bands]
+    veil = veil_told(subject.parent, scene, reader)
     for r in range(top, top + height, 512):
         if ctx.is_cancelled():
             raise ToolCancelledError
         window = (left, r, width, min(512, top + height - r))
         valid = reader.read(bands, window, physical=False).valid.any(axis=0)
+        if veil is not None:
+            valid &= ~veil.hidden(window)
         yield valid & inside.mask(window), scene.grid.window(*window)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from apps.core.errors import ToolAbstainedError
+from apps.core.evidence.observation import Observation
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
@@ -116,6 +117,18 @@ def veil_of(ctx: ToolContext, scene: SceneInfo, arguments: PerceiveArguments) ->
     known = qa_flags(band.scheme)
     flags = tuple(f for f in (*DEFAULT_FLAGS[band.scheme], "fill") if f in known and f != "snow")
     return Veil(scene, band, flags, ctx.reader(scene.scene_id))
+
+
+def veil_told(parent: Observation, scene: SceneInfo, reader: RasterReader) -> Veil | None:
+    """The veil that an earlier observation left out of a scene, by its record; None where it tells of none."""
+    held = parent.evidence.validity.get("quality_mask")
+    for entry in held if isinstance(held, list) else ():
+        if isinstance(entry, dict) and entry.get("scene") == scene.scene_id:
+            band = next((b for b in scene.bands if b.index == entry.get("band") and b.scheme == entry.get("scheme")), None)
+            flags = entry.get("flags")
+            if band is not None and isinstance(flags, list):
+                return Veil(scene, band, tuple(str(f) for f in flags), reader)
+    return None
 
 
 def tell(ctx: ToolContext, veil: Veil | None, n_px: int, of_px: int, what: str) -> tuple[list[JsonValue] | None,

@@ -25,8 +25,10 @@ from apps.verification.checks.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.consistency import outline_px, pieces
+from apps.verification.checks.veils import flags_told
 from apps.verification.ground import CannotPlaceError, inside_of, on_plane, place, placed_region, source_of
 from apps.verification.look import CannotLookError
+from apps.verification.quality import flagged, quality_band_of
 from apps.verification.units import dimension, factor
 
 # Scenes of more pixels are looked at in every 2nd, 3rd, … row and column.
@@ -196,7 +198,7 @@ def _ground(case: Case, spec: dict[str, Any]) -> tuple[float, float | None, floa
             raise CannotLookError("the source's pixels are not at hand, so what was seen of the ground is not known")
         bands = [b.index for b in _scene(case, ref).bands]
         seen_there = reader.read(bands, out_shape=None if step == 1 else shown, physical=False).valid
-        valid = np.asarray(seen_there.any(axis=0))
+        valid = np.asarray(seen_there.any(axis=0)) & ~_hidden(case, source, ref, shown)
     region = _region_px(case, grid)
     asked = np.ones(valid.shape, dtype=bool) if region is None else _inside(region, grid.width, grid.height, step)
     gsd = _gsd(case, source, ref)
@@ -213,6 +215,19 @@ def _ground(case: Case, spec: dict[str, Any]) -> tuple[float, float | None, floa
     except ValueError as error:
         raise CannotPlaceError(str(error)) from error
     return ground, seen, 5e-3 if step == 1 else 2e-2
+
+
+def _hidden(case: Case, source: dict[str, Any], ref: LayerRef, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Where the quality band hides the ground, (rows, columns) of the look, if the things were found without what it hides."""
+    scene, asked = _scene(case, ref), source.get("layer")
+    parent = next((p for p in case.parents if isinstance(asked, dict) and p.id == asked.get("observation")), None)
+    band, reader = quality_band_of(scene.bands), case.open(scene.scene_id)
+    flags = None if parent is None else flags_told(Case(parent, case.question), scene)
+    if flags is None or band is None or reader is None:
+        return np.zeros(shape, dtype=bool)
+    read = reader.read([band.index], out_shape=shape, physical=False)
+    found = flagged(np.asarray(read.data[0], dtype=np.float64), band.scheme, flags)
+    return np.zeros(shape, dtype=bool) if found is None else np.asarray(found | ~read.valid[0])
 
 
 def _gsd(case: Case, source: dict[str, Any], ref: LayerRef) -> float | None:
