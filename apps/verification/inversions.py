@@ -12,6 +12,8 @@ Array = NDArray[np.float64]
 Values = Mapping[str, Array]
 Numbers = Mapping[str, float]
 _HC_K = 14387.768775  # µm K: Planck's h times c over Boltzmann's k (CODATA 2018)
+_H, _C = 6.62607015e-34, 299792458.0  # J s and m/s
+_KINDS = ("ow", "fy", "my")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,50 @@ def _split_window(v: Values, c: Numbers) -> Array:
     apart, w = v["t1"] - v["t2"], c["water_vapour"]
     lit = (c["c3"] + c["c4"] * w) * (1 - v["emissivity"]) + (c["c5"] + c["c6"] * w) * c["emissivity_difference"]
     return v["t1"] + c["c0"] + apart * (c["c1"] + c["c2"] * apart) + lit
+
+
+def _seen(um: float, temperature: Array) -> Array:
+    """Planck's radiance in W m⁻² sr⁻¹ µm⁻¹, of h, c and k."""
+    return 2 * _H * _C**2 / (um * 1e-6) ** 5 / (np.exp(_HC_K / (um * temperature)) - 1) * 1e-6
+
+
+def _warm(um: float, radiance: Array) -> Array:
+    """The temperature of a black body of that radiance."""
+    return _HC_K / (um * np.log(1 + 2 * _H * _C**2 / (um * 1e-6) ** 5 / (radiance * 1e6)))
+
+
+def _separated(v: Values, c: Numbers) -> Array:
+    """Gillespie et al. 1998: the hottest band at an emissivity of 0.99 gives a first temperature, the spread of relative
+    emissivities their least one, and the band that emits best the temperature."""
+    length = {name: c[f"um_{name}"] for name in v}
+    first = np.maximum.reduce([_warm(length[n], v[n] / 0.99) for n in v])
+    shares = {n: v[n] / _seen(length[n], first) for n in v}
+    least, most = np.minimum.reduce(list(shares.values())), np.maximum.reduce(list(shares.values()))
+    middle = sum(shares.values()) / len(shares)
+    scale = (0.994 - 0.687 * ((most - least) / middle) ** 0.737) / least
+    out = np.full(first.shape, np.nan)
+    for n, share in shares.items():
+        out = np.where(share == most, _warm(length[n], v[n] / (share * scale)), out)
+    return out
+
+
+def _ice(v: Values, c: Numbers) -> Array:
+    """Cavalieri et al. 1984: first-year and multi-year ice by the twelve coefficients of the tie points, in the order in which
+    NSIDC writes them; cut to 0 … 1."""
+    pr = (v["t19v"] - v["t19h"]) / (v["t19v"] + v["t19h"])
+    gr = (v["t37v"] - v["t19v"]) / (v["t37v"] + v["t19v"])
+    a, b = ({k: c[f"{k}_19v"] - c[f"{k}_19h"] for k in _KINDS}, {k: c[f"{k}_19v"] + c[f"{k}_19h"] for k in _KINDS})
+    d, e = ({k: c[f"{k}_37v"] - c[f"{k}_19v"] for k in _KINDS}, {k: c[f"{k}_37v"] + c[f"{k}_19v"] for k in _KINDS})
+
+    def minor(one: str, other: str) -> Array:
+        """The determinant of two kinds' equations, a polynomial in both ratios."""
+        return np.asarray(
+            (a[one] * d[other] - d[one] * a[other]) + (d[one] * b[other] - b[one] * d[other]) * pr
+            + (e[one] * a[other] - a[one] * e[other]) * gr + (b[one] * e[other] - e[one] * b[other]) * pr * gr
+        )
+
+    first, old, water = minor("my", "ow"), minor("ow", "fy"), minor("fy", "my")
+    return np.clip(1 - water / (first + old + water), 0, 1)
 
 
 def _turbidity(v: Values, c: Numbers) -> Array:
@@ -125,6 +171,14 @@ INVERSIONS: dict[str, Inversion] = {
     ),
     # Chang et al. 1987
     "snow_depth_chang": _of("t18h t37h", lambda v, c: np.maximum(0, 1.59 * (v["t18h"] - v["t37h"]))),
+    "lst_separation": _of(
+        "l10 l11 l12 l13 l14", _separated, um_l10=8.291, um_l11=8.634, um_l12=9.075, um_l13=10.657, um_l14=11.318
+    ),
+    # SSM/I on F8, north: NSIDC's tie points
+    "sea_ice_nasa_team": _of(
+        "t19v t19h t37v", _ice, ow_19v=183.4, ow_19h=113.2, ow_37v=204.0, fy_19v=251.5, fy_19h=235.5, fy_37v=242.0,
+        my_19v=222.1, my_19h=198.5, my_37v=184.2,
+    ),
     # Kaufman et al. 1998
     "fire_radiative_power": _of("t4", lambda v, c: 4.34e-19 * (v["t4"] ** 8 - c["background"] ** 8)),
 }

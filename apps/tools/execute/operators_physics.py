@@ -16,7 +16,7 @@ from apps.core.ports import Window
 from apps.tools.execute.accumulators import OrderStatistics
 from apps.tools.execute.operators_products import band_of, joined, raster_of, same_grid
 from apps.tools.execute.quality import quality_band
-from apps.tools.execute.retrievals import RETRIEVALS
+from apps.tools.execute.retrievals import RETRIEVALS, Retrieval
 from apps.tools.execute.types import (
     Call,
     Operator,
@@ -80,8 +80,16 @@ def _plan_retrieval(call: Call) -> Planned:
             sources[variable] = lambda reads, window, n=node: reads.plane(n, window)  # type: ignore[misc]
         kind = joined(call.inputs, kind="raster", quantity=found.name, unit=found.unit, range=found.range, formula=found.text)
     text = found.text + (f" with {', '.join(f'{k} = {v:g}' for k, v in given.items())}" if given else "")
-    return Planned(replace(kind, formula=text), bands=tuple(bands),
+    return Planned(replace(kind, formula=text), bands=tuple(bands), notes=_notes_of_sensors(found, p, kind),
                    evaluate=lambda reads, window: found.evaluate({n: s(reads, window) for n, s in sources.items()}, given))
+
+
+def _notes_of_sensors(found: Retrieval, p: RetrievalParams, kind: RasterType) -> tuple[tuple[str, str], ...]:
+    """What of the retrieval is another sensor's than the scenes'."""
+    notes = {s.sensor: found.away_from_home(s.sensor, p.coefficients) for s in kind.scenes}
+    names = {s.sensor: s.name for s in kind.scenes}
+    return tuple((note[0], f"{note[1]}; {names[sensor]} is of {sensor}." if sensor else
+                  f"{note[1]}; of which sensor {names[sensor]} is, is not known.") for sensor, note in notes.items() if note)
 
 
 def _check_unit(call: Call, variable: str, wanted: str, unit: str) -> None:

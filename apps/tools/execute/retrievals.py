@@ -16,6 +16,16 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """The sensor that a retrieval was fitted to: ``name`` in words, ``sensors`` as parts of a scene's sensor in lower case,
+    ``coefficients`` whose defaults are of that sensor. Without such coefficients the formula itself is."""
+
+    name: str
+    sensors: tuple[str, ...]
+    coefficients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieval:
     """``inputs``: variable → unit it must have. ``coefficients``: name → default, None where the caller must give it.
     ``function`` stands in for ``formula`` where a closed formula would not do: it gets variables and coefficients as arrays."""
@@ -29,6 +39,20 @@ class Retrieval:
     reference: str
     coefficients: Mapping[str, float | None] = field(default_factory=dict)
     function: Callable[[Mapping[str, Vector], Mapping[str, float]], Vector] | None = None
+
+    @property
+    def home(self) -> Home | None:
+        return HOMES.get(self.name)
+
+    def away_from_home(self, sensor: str, given: Mapping[str, float]) -> tuple[str, str] | None:
+        """(level, what is of another sensor) where ``sensor`` is not the one that the retrieval was fitted to, or is not known,
+        and the caller has not given all that depends on it."""
+        home = self.home
+        left = [] if home is None else [c for c in home.coefficients if c not in given]
+        if home is None or (home.coefficients and not left) or any(s in sensor.lower() for s in home.sensors):
+            return None
+        what = f"{', '.join(left)} stand at their defaults, which are" if left else "the formula is"
+        return ("warning" if sensor else "info"), f"{self.title}: {what} of {home.name}"
 
     @property
     def formula(self) -> Formula | None:
@@ -188,10 +212,28 @@ RETRIEVALS: dict[str, Retrieval] = {r.name: r for r in (
     Retrieval("sea_ice_nasa_team", "Sea-ice concentration, NASA Team", "mixture of open water, first-year and multi-year ice "
               "with the polarization ratio of 19 GHz and the gradient ratio of 37 and 19 GHz",
               {"t19v": "K", "t19h": "K", "t37v": "K"}, "1", PhysicalRange(0, 1), "Cavalieri et al. 1984, JGR 89; tie points of "
-              "SSM/I F8, northern hemisphere", {
-                  "ow_19v": 177.1, "ow_19h": 100.8, "ow_37v": 201.7, "fy_19v": 258.2, "fy_19h": 242.8, "fy_37v": 252.8,
-                  "my_19v": 223.2, "my_19h": 203.9, "my_37v": 186.3}, _sea_ice),
+              "SSM/I F8, northern hemisphere, as NSIDC uses them (Cavalieri et al. 1999, JGR 104)", {
+                  "ow_19v": 183.4, "ow_19h": 113.2, "ow_37v": 204.0, "fy_19v": 251.5, "fy_19h": 235.5, "fy_37v": 242.0,
+                  "my_19v": 222.1, "my_19h": 198.5, "my_37v": 184.2}, _sea_ice),
     # fire
     _make("fire_radiative_power", "Fire radiative power of a MODIS pixel, per km²", "4.34e-19 * (t4 ^ 8 - background ^ 8)",
           {"t4": "K"}, "MW/km2", PhysicalRange(-100, 20000), "Kaufman et al. 1998, JGR 103", background=None),
 )}
+
+
+_L8, _L8_TIRS = ("landsat 8", "landsat 9", "landsat-8", "landsat-9"), "Landsat 8 band 10"
+HOMES: dict[str, Home] = {
+    "toa_reflectance": Home("Landsat 8 and 9", _L8, ("gain", "offset")),
+    "brightness_temperature": Home(_L8_TIRS, _L8, ("k1", "k2")),
+    "albedo_landsat": Home("Landsat TM and ETM+", ("landsat",)),
+    "lst_emissivity": Home(_L8_TIRS, _L8, ("wavelength_um",)),
+    "lst_ndvi": Home(_L8_TIRS, _L8, ("wavelength_um",)),
+    "lst_single_channel": Home(_L8_TIRS, _L8),
+    "lst_split_window": Home("Landsat 8 bands 10 and 11", _L8, ("c0", "c1", "c2", "c3", "c4", "c5", "c6")),
+    "lst_multi_channel": Home("AVHRR on NOAA-7", ("noaa-7", "noaa 7"), ("a0", "a1", "a2")),
+    "lst_separation": Home("ASTER", ("aster",), ("um_l10", "um_l11", "um_l12", "um_l13", "um_l14")),
+    "water_vapour_ratio": Home("MODIS bands 19 and 2", ("modis",), ("alpha", "beta")),
+    "sea_ice_nasa_team": Home("SSM/I on F8 in the north", ("f8", "f08"), tuple(
+        f"{kind}_{channel}" for kind in ("ow", "fy", "my") for channel in ("19v", "19h", "37v"))),
+    "fire_radiative_power": Home("MODIS at 4 µm", ("modis",)),
+}

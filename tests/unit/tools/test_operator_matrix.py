@@ -69,6 +69,13 @@ BASE += [(f"i{k}", "raster.product.index", [f"a{k}"], {"index": "ndvi"}) for k i
 MASKS: Nodes = [(f"m{k}", "raster.product.threshold", [f"i{k}"], {"value": 0.4}) for k in range(6)]
 CLASSES: Nodes = [(f"c{k}", "raster.product.classify", [f"i{k}"], {"breaks": [0.3, 0.5]}) for k in range(6)]
 BANDS: Nodes = [(r, "raster.product.band", ["a0"], {"role": r}) for r in ("red", "nir", "green", "lst", "elevation")]
+# temperatures of three microwave channels, and radiances of a body that is as warm in five thermal bands
+CHANNELS: Nodes = [(n, "raster.product.math", ["lst"], {"expression": e, "range": [100, 300], "unit": "K"}) for n, e in (
+    ("t19v", "0.9 * lst - 40"), ("t19h", "1.3 * lst - 190"), ("t37v", "0.7 * lst + 15"))]
+LIGHT: Nodes = [(n, "raster.product.math", ["lst"], {
+    "expression": f"{e} * 1.191042972e8 / ({um} ^ 5 * (exp(14387.768775 / ({um} * lst)) - 1))", "range": [0, 30],
+    "unit": "W/m2/sr/um"}) for n, um, e in (("l10", 8.291, 0.84), ("l11", 8.634, 0.83), ("l12", 9.075, 0.86),
+                                            ("l13", 10.657, 0.96), ("l14", 11.318, 0.97))]
 STATISTIC: tuple[Any, ...] = ("v", "raster.summarize.statistic", ["i0"], {"statistic": "mean"})
 ZONES: tuple[Any, ...] = ("z", "vector.zones", (), {"geojson": ZONE, "crs": "image"})
 
@@ -102,7 +109,10 @@ GRAPHS: dict[str, list[Nodes]] = {
     "raster.product.reproject": [BASE + out("raster.product.reproject", ["i0"], resolution=r, method=m)
                                  for r, m in ((40.0, "average"), (7.0, "bilinear"))],
     "raster.product.coregister": [BASE + out("raster.product.coregister", ["i1", "i0"])],
-    "raster.product.retrieval": [BASE + out("raster.product.retrieval", ["a0"], name="albedo_landsat")],
+    "raster.product.retrieval": [
+        BASE + out("raster.product.retrieval", ["a0"], name="albedo_landsat"),
+        BASE + BANDS + CHANNELS + out("raster.product.retrieval", ["t19v", "t19h", "t37v"], name="sea_ice_nasa_team"),
+        BASE + BANDS + LIGHT + out("raster.product.retrieval", ["l10", "l11", "l12", "l13", "l14"], name="lst_separation")],
     "raster.product.qa_mask": [BASE + out("raster.product.qa_mask", ["a0"], flags=["cloud"])],
     "raster.product.classify": [BASE + out("raster.product.classify", ["i0"], breaks=[0.2, 0.5])],
     "raster.product.vegetation_cover": [BASE + out("raster.product.vegetation_cover", ["i0"], soil=s)

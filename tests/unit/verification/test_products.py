@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import ndimage, stats
+from scipy import constants, ndimage, stats
 from skimage.filters import threshold_otsu
 
 from apps.core.geo.grid import Grid
+from apps.tools.execute.retrievals import RETRIEVALS
 from apps.verification.inversions import INVERSIONS
 from apps.verification.products import (
     NotFollowedError,
@@ -136,6 +137,26 @@ def test_retrievals_by_hand() -> None:
     assert of("turbidity", {"red": 0.05}) == pytest.approx(228.1 * 0.05 / (1 - 0.05 / 0.1641))
     assert of("snow_depth_chang", {"t18h": 250.0, "t37h": 230.0}) == pytest.approx(31.8)
     assert of("fire_radiative_power", {"t4": 400.0}, background=300.0) == pytest.approx(4.34e-19 * (400.0**8 - 300.0**8))
+    # NSIDC's tie points of open water and first-year ice, and as much of both
+    assert of("sea_ice_nasa_team", {"t19v": 183.4, "t19h": 113.2, "t37v": 204.0}) == pytest.approx(0, abs=1e-12)
+    assert of("sea_ice_nasa_team", {"t19v": 251.5, "t19h": 235.5, "t37v": 242.0}) == pytest.approx(1)
+    assert of("sea_ice_nasa_team", {"t19v": 217.45, "t19h": 174.35, "t37v": 223.0}) == pytest.approx(0.5)
+    # a grey body of 300 K; the first guess of 0.99 is what parts it from the truth
+    grey = {f"l{10 + i}": 0.994 * planck(um, 300.0) for i, um in enumerate((8.291, 8.634, 9.075, 10.657, 11.318))}
+    assert of("lst_separation", grey) == pytest.approx(300.0, abs=0.5)
+
+
+def planck(um: float, kelvin: float) -> float:
+    return float(2e-6 * constants.h * constants.c**2 / (um * 1e-6) ** 5
+                 / np.expm1(constants.h * constants.c / (um * 1e-6 * constants.k * kelvin)))
+
+
+def test_every_retrieval_of_the_tools_is_followed() -> None:
+    assert set(INVERSIONS) == set(RETRIEVALS)
+    for name, found in INVERSIONS.items():
+        assert set(found.variables) == set(RETRIEVALS[name].inputs), name
+        theirs = {k: v for k, v in RETRIEVALS[name].coefficients.items() if v is not None}
+        assert dict(found.usual) == theirs, name
 
 
 def test_a_coarser_grid_gathers_and_a_finer_one_samples() -> None:
