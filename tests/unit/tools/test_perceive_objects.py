@@ -13,6 +13,7 @@ import pytest
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE
 from tests.unit.tools.rasters import Bench, from_file, scene
+from tests.unit.tools.scoring import hits
 
 SAMPLES = Path(__file__).resolve().parents[3] / "apps/imagery/samples"
 RGB = {"red": 1, "green": 2, "blue": 3}
@@ -249,16 +250,15 @@ def test_pixels_without_data_hold_no_vehicle() -> None:
 
 @pytest.mark.ml
 def test_trucks_of_an_outside_picture_are_found_without_tuning(shared_data: Path) -> None:
-    from apps.tools.zoo.training.evaluate import dota_boxes, matched
-
     b = Bench(from_file(shared_data / "objects/dota_P1888_trucks.png", RGB))
     o = objects(b, "vehicle", "vehicle", "car", "truck")
     found = features_of(b, o, "vehicle")
-    box = np.array([f["properties"]["box"] for f in found])
-    score = np.array([f["properties"]["score"] for f in found])
-    hit = matched(box, score, dota_boxes(shared_data / "objects/dota_P1888_trucks.labelTxt"))
+    corners = [line.split()[:8] for line in (shared_data / "objects/dota_P1888_trucks.labelTxt").read_text().splitlines()
+               if len(line.split()) >= 9]
+    truth = [(min(x), min(y), max(x), max(y)) for x, y in (([*map(float, c[::2])], [*map(float, c[1::2])]) for c in corners)]
+    right = sum(ok for _, ok in hits([(f["properties"]["score"], tuple(f["properties"]["box"])) for f in found], truth, 0.5))
     assert o.evidence.validity["gsd_known"] is False and o.evidence.intermediate["passes"][0]["zoom_scan"]  # type: ignore[index]
-    assert hit.sum() >= 58         # of 64
-    assert len(found) <= 80
+    assert len(truth) == 64
+    assert 62 <= right <= 64 and 76 <= len(found) <= 80         # 63 and 78
     item = o.result.items[0]
     assert item["low"] <= len(found) <= item["high"]
