@@ -545,10 +545,10 @@ def test_the_formula_of_fire_power_over_real_temperatures(shared_data: Path) -> 
 
 # --- zones and terrain -----------------------------------------------------------------------------------------------------
 def park(shared_data: Path) -> Any:
-    """The boundary of Zion in degrees, read by geopandas."""
-    import geopandas
+    """The boundary of Zion in degrees, read by pyogrio."""
+    import pyogrio
 
-    return geopandas.read_file(shared_data / "terrain_landcover/spDataLarge_zion.gpkg").to_crs("EPSG:4326").geometry.iloc[0]
+    return pyogrio.read_dataframe(shared_data / "terrain_landcover/spDataLarge_zion.gpkg").to_crs("EPSG:4326").geometry.iloc[0]
 
 
 def test_heights_slopes_and_their_share_in_zion(shared_data: Path) -> None:
@@ -722,7 +722,7 @@ def test_hot_spots_and_their_direction_on_a_real_flood(shared_data: Path) -> Non
     with rasterio.open(shared_data / "water_flood/Spain_7370579_S2Hand.tif") as src:
         lon, lat = src.xy(row, column)
         middle = src.xy((src.height - 1) / 2, (src.width - 1) / 2)
-    bearing, _, metres = GEOD.inv(*middle, lon, lat)
+    bearing, _, metres = GEOD.inv(middle[0], middle[1], lon, lat)
     item = o.result.items[0]
     assert (item["row"], item["column"]) == pytest.approx((row + 0.5, column + 0.5), abs=0.05)
     assert (item["longitude"], item["latitude"]) == pytest.approx((lon, lat), abs=1e-5)
