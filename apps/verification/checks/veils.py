@@ -205,6 +205,8 @@ def _share_untrue(case: Case, scene: SceneInfo, flags: tuple[str, ...]) -> Findi
         return None
     share, n, step = mine
     room = 2e-3 if step == 1 else 2e-3 + 9 * math.sqrt(max(share * (1 - share), 1 / n) / n)
+    # where an index is undefined there is nothing that could be hidden
+    room += (case.evidence_number("intermediate", "n_undefined") or 0.0) / n / step**2
     if abs(told - share) <= room:
         return None
     return failed(
