@@ -348,10 +348,25 @@ def test_both_gains_of_landsat_7_see_one_temperature(pennsylvania: Any, day: str
     assert abs(float((low - high).mean())) < 0.3 and np.percentile(np.abs(low - high), 99) < 1
 
 
+# MODIS Aqua, MYD11A2 (Wan et al. 2015), as the R package climatrends has it in temp_dat: surface temperatures by day and by
+# night at ten places on 27 October 2013, in °C
+AQUA = {"day": [33.1, 34.5, 31.6, 27.7, 33.0, 27.8, 33.0, 32.2, 32.8, 28.9],
+        "night": [8.1, 9.3, 8.5, 1.5, 5.6, 5.9, 5.6, 4.5, 4.3, 2.7]}
+
+
+def test_day_and_night_of_modis() -> None:
+    bench, nodes, t = table({k: [x + 273.15 for x in v] for k, v in AQUA.items()}, "K")
+    both = {"day": "day", "night": "night"}
+    found = agrees(bench, [*nodes, got("x", "diurnal_range", both)], t["day"] - t["night"])
+    assert found[0] == pytest.approx([25.0, 25.2, 23.1, 26.2, 27.4, 21.9, 27.4, 27.7, 28.5, 26.2], abs=1e-4)
+    found = agrees(bench, [*nodes, got("x", "day_night_mean", both)], (t["day"] + t["night"]) / 2)
+    assert found.mean() - 273.15 == pytest.approx((sum(AQUA["day"]) + sum(AQUA["night"])) / 20, abs=1e-4)
+
+
 @pytest.mark.shared_data
 def test_warm_and_cold_of_one_place(pennsylvania: Any) -> None:
-    """No night of these scenes was to be had: a July day and a November day of one grid stand for the warm and the cold hour, so
-    the figures prove the arithmetic over measured fields, not a daily course."""
+    """No night of a scene with reflectances was to be had: a July day and a November day of one grid stand for the warm and the
+    cold hour, so the figures prove the arithmetic over measured fields, not a daily course."""
     bench, dn = pennsylvania
     nodes = [*warm_nodes("day", "july", "thermal1", *LOW), *warm_nodes("night", "november", "thermal1", *LOW)]
     warm, cold = (warmed(dn[d]["thermal1"], *LOW) for d in DAYS)

@@ -13,10 +13,11 @@ import pytest
 
 from apps.core.evidence.observation import LayerRef, Observation
 from apps.tools.execute.operators import OPERATORS
+from apps.tools.execute.retrievals import RETRIEVALS
 from apps.verification.checks import Case, Limits, run_checks
 from apps.verification.checks.document import NOT_FOLLOWED
 from tests.unit.tools import test_operator_matrix as matrix
-from tests.unit.tools.rasters import Bench, MemoryReader
+from tests.unit.tools.rasters import Bench, MemoryReader, scene
 from tests.unit.verification.samples_new import landsat
 
 IDS = [str(c.id) for c in matrix.CASES]
@@ -163,6 +164,32 @@ def test_every_operator_has_a_fault_that_is_seen() -> None:
             seen.add(op)
     assert seen == set(OPERATORS)
     assert {op for op, _ in NOT_FOLLOWED} <= set(OPERATORS) and len(NOT_FOLLOWED) <= 3
+
+
+# a plausible span of what each unit holds
+SPANS = {"K": (240, 300), "reflectance": (0.05, 0.14), "DN": (7000, 30000), "W/m2/sr/um": (7, 11), "1": (0.9, 0.99)}
+GIVEN = {"gain": 3e-4, "offset": 0.1, "sun_elevation": 50.0, "esun": 1500.0, "dark": 0.04, "a0": 1.0, "a1": 0.5, "a2": 0.3,
+         "a3": 0.2, "rn": 500.0, "g": 60.0, "rnd": 450.0, "gd": 90.0, "ta": 280.0, "tsd": 320.0, "background": 230.0}
+
+
+@pytest.mark.parametrize("name", sorted(RETRIEVALS))
+def test_what_is_falsified_of_each_retrieval_is_seen(name: str) -> None:
+    found, noise = RETRIEVALS[name], np.random.default_rng(7)
+    scenes, nodes = [], []
+    for variable, unit in found.inputs.items():
+        info, planes = scene(noise.uniform(*SPANS[unit], (1, 40, 40)), ["thermal1"], unit=unit, scene_id=variable)
+        scenes.append((info, planes))
+        nodes += [(f"of_{variable}", "asset.scene", (), {"scene": variable}),
+                  (variable, "raster.product.band", [f"of_{variable}"], {"role": "thermal1"})]
+    needed = {k: GIVEN[k] for k, v in found.coefficients.items() if v is None}
+    bench = Bench(*scenes)
+    observation = bench.execute([*nodes, ("out", "raster.product.retrieval", list(found.inputs), {
+        "name": name, "coefficients": needed})])
+    assert observation.status.state == "ok", observation.status.reason
+    right = failing(observation, bench)
+    assert not {c for c in right if c.startswith("consistency.")}
+    for what, wrong in falsified(observation, bench).items():
+        assert failing(wrong, bench) - right, f"no check sees that the {what} of {name} is falsified"
 
 
 PLACES = [{}, {"grid": matrix.DEGREES}, {"grid": matrix.TURNED}, {"grid": matrix.PLAIN}]
