@@ -143,6 +143,7 @@ class MeasureSource(Frozen):
     vector: str = Field(default="", max_length=80, description="digest of a vector file of the project, for extent")
     name_field: str = Field(default="", max_length=60, description="attribute that names the features of a vector file")
     only: tuple[str, ...] = Field(default=(), max_length=1000, description="features of these names alone")
+    without: tuple[str, ...] = Field(default=(), max_length=1000, description="all features but those of these names")
     gsd_m: float | None = Field(default=None, gt=0)
     backend: Literal["local", "vlm"] = "local"
 
@@ -153,18 +154,54 @@ class Comparison(Frozen):
     unit: str = "1"
 
 
+Relation = Literal["", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between",
+                   "nearest", "wholly_inside", "outside", "beyond", "not_overlapping", "apart"]
+
+
+class Condition(Frozen):
+    """One more condition on the subject's instances: a relation to a source, or a figure of each instance compared with a number.
+    Exactly one of ``relation`` and ``figure``."""
+
+    relation: Relation = ""
+    reference: str = Field(default="", max_length=80, description="the source that the relation is to")
+    distance_m: float | None = Field(default=None, ge=0, description="for within and beyond")
+    figure: Literal["", "area", "length", "outline"] = Field(
+        default="", description="of each instance: its area, its length (lines), or the length of its outline")
+    op: Literal[">", ">=", "<", "<="] = ">"
+    value: FiniteFloat | None = Field(default=None, ge=0, description="in ``unit``")
+    unit: str = Field(default="", max_length=20, description="m2, ha, … for an area, m, km, … for a length")
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if bool(self.relation) == bool(self.figure):
+            raise ValueError("a condition is a relation or a figure")
+        if self.relation in ("nearest", "between"):
+            raise ValueError(f"{self.relation} is no condition beside others")
+        if self.relation and not self.reference:
+            raise ValueError("a relation needs a reference")
+        if self.relation in ("within", "beyond") and self.distance_m is None:
+            raise ValueError(f"{self.relation} needs distance_m")
+        if self.figure and self.value is None:
+            raise ValueError("a figure is compared with a value")
+        return self
+
+
 class MeasureSpec(Frozen):
     metric: Literal["count", "area", "distance", "length", "boolean", "ratio", "density"]
     subject: str = "subject"
     reference: str = ""
     others: tuple[str, ...] = Field(default=(), max_length=10, description="for between: further references")
-    relation: Literal["", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "between",
-                      "nearest", "wholly_inside", "outside", "beyond", "not_overlapping", "apart"] = ""
+    relation: Relation = ""
+    where: tuple[Condition, ...] = Field(
+        default=(), max_length=5, description="conditions that the subject's instances meet all, before and beside the relation")
     clip: bool = Field(default=False, description="for area, length and ratio: the subject is cut where the relation (inside, "
                                                   "outside, within, beyond) ends, instead of chosen whole")
     each: str = Field(default="", max_length=80, description="the source whose features are listed: a table of one figure each, "
                                                              "of the subject in the reference's, or of the subject's own")
     pick: Literal["", "min", "max"] = Field(default="", description="for each: the name of the one with the extreme")
+    rank: int = Field(default=1, ge=1, le=1000, description="for pick: 2 for the second largest, …")
+    statistic: Literal["", "mean", "median", "minimum", "maximum"] = Field(
+        default="", description="for area and length: of the figures of the single instances, instead of all together")
     distance_m: float | None = Field(default=None, ge=0)
     nearest_k: int = Field(default=1, ge=1, le=1000, description="for nearest: how many subjects closest to a reference stay")
     distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"

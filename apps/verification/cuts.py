@@ -103,27 +103,34 @@ def region_of(case: Case) -> dict[str, Any] | None:
     return case.region[0]
 
 
-def named_shapes(case: Case, source: dict[str, Any], region: dict[str, Any] | None = None) -> dict[str, list[BaseGeometry]]:
-    """Name → shapes in degrees of a vector file's features, as a table names its rows; of a ``region`` those whose middle lies in
-    it. CannotPlaceError where the source is no vector file."""
-    digest = source.get("vector")
-    if not isinstance(digest, str) or not digest or case.layers is None:
-        raise CannotPlaceError("the rows are not those of a vector file")
-    features, _ = case.layers.read_vector(digest)
-    field, only = str(source.get("name_field") or ""), source.get("only") or ()
-    held = [f for f in features if not only or str((f.get("properties") or {}).get(field, "")) in only]
-    placed = place(case, source).shapes
-    if len(placed) != len(held):
+def named_instances(
+    case: Case, source: dict[str, Any], region: dict[str, Any] | None = None
+) -> tuple[list[str], list[BaseGeometry], float]:
+    """(names, shapes in degrees, size of a pixel in m) of a source's instances, as a table names its rows: by an attribute;
+    without one by their number in the file or layer, as "feature 3" or "ship 3". Of a ``region`` those with their middle in
+    it."""
+    placed = place(case, source)
+    digest, field = source.get("vector"), str(source.get("name_field") or "")
+    if isinstance(digest, str) and digest and case.layers is not None:
+        features, _ = case.layers.read_vector(digest)
+        only, left_out = source.get("only") or (), source.get("without") or ()
+        called = [(i, dict(f.get("properties") or {})) for i, f in enumerate(features, 1)]
+        called = [(i, v) for i, v in called if not only or str(v.get(field, "")) in only]
+        called = [(i, v) for i, v in called if str(v.get(field, "")) not in left_out]
+        names = [_name_of(v.get(field)) if field else f"feature {i}" for i, v in called]
+    else:
+        names = [f"{source.get('name') or 'subject'} {i}"[:120] for i in range(1, len(placed.shapes) + 1)]
+    if len(placed.shapes) != len(names):
         raise CannotPlaceError("the features and their places differ in number")
-    pairs = list(zip(held, placed, strict=True))
+    pairs = list(zip(names, placed.shapes, strict=True))
     if region is not None:
         outline = shape(region["geometry"] if region.get("type") == "Feature" else region)
-        pairs = [(f, g) for f, g in pairs if outline.covers(shapely.centroid(g))]
-    out: dict[str, list[BaseGeometry]] = {}
-    for i, (feature, where) in enumerate(pairs, 1):
-        value = (feature.get("properties") or {}).get(field) if field else f"feature {i}"
-        out.setdefault(NO_NAME if value in (None, "") else str(value)[:120], []).append(where)
-    return out
+        pairs = [(n, g) for n, g in pairs if outline.covers(shapely.centroid(g))]
+    return [n for n, _ in pairs], [g for _, g in pairs], placed.pixel_m
+
+
+def _name_of(value: object) -> str:
+    return NO_NAME if value in (None, "") else str(value)[:120]
 
 
 def zone_names(case: Case, params: dict[str, Any]) -> list[str]:
@@ -151,5 +158,5 @@ def zone_name(values: dict[str, Any], field: str, number: int, *, is_group: bool
     return NO_NAME if is_group and (value is None or value == "" or field not in values) else str(value)[:120]
 
 
-__all__ = ["CUTS", "NO_NAME", "CannotPlaceError", "Placed", "Sheet", "amount", "grown", "kept", "named_shapes", "of_kind",
+__all__ = ["CUTS", "NO_NAME", "CannotPlaceError", "Placed", "Sheet", "amount", "grown", "kept", "named_instances", "of_kind",
            "region_of", "zone_name", "zone_names"]  # fmt: skip

@@ -74,7 +74,8 @@ def _given(case: Case, source: dict[str, Any]) -> Placed:
         features, crs = case.layers.read_vector(digest)
         only, field = source.get("only") or (), str(source.get("name_field") or "")
         held = [f for f in features if not only or str((f.get("properties") or {}).get(field, "")) in only]
-        shapes = [shape(f["geometry"]) for f in held]
+        left_out = source.get("without") or ()
+        shapes = [shape(f["geometry"]) for f in held if str((f.get("properties") or {}).get(field, "")) not in left_out]
     elif isinstance(geometry, dict):
         shapes, crs = [shape(geometry)], str(source.get("geometry_crs", "EPSG:4326"))
         member = geometry.get("crs")

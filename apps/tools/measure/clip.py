@@ -20,7 +20,7 @@ from apps.core.errors import ModelError
 from apps.core.geo.grid import transformer
 from apps.core.geo.measures import geodesic_area_m2, geodesic_length_m
 from apps.tools.execute.operators_tables import NO_NAME, buffered
-from apps.tools.measure.layers import Measured
+from apps.tools.measure.layers import NUMBER, Measured
 from apps.tools.region import RegionMask, to_pixels
 
 # Relations that cut: which part stays, and whether the outlines are grown by the distance first.
@@ -213,11 +213,14 @@ def mask_cut(subject: Measured, ground: Ground, outline: BaseGeometry, relation:
 
 def groups_of(source: Measured) -> list[tuple[str, list[int]]]:
     """The features of a source as (name, numbers): those of one value of its attribute together, in the order of the file;
-    without an attribute each by its number. ModelError (BAD_ARGUMENT) where no feature has the attribute."""
+    without an attribute each by the number that it had before some were left out: "feature 3" of a file, "ship 3" of an image.
+    ModelError (BAD_ARGUMENT) where no feature has the attribute."""
     assert source.features is not None
     named = source.source.name_field
     if not named:
-        return [(f"feature {i}", [i - 1]) for i in range(1, len(source.features) + 1)]
+        called = "feature" if source.source.mode == "extent" else source.source.name
+        numbers = [p.get(NUMBER, i) for i, p in enumerate(source.properties or [{}] * len(source.features), 1)]
+        return [(f"{called} {number}"[:120], [i]) for i, number in enumerate(numbers)]
     held: dict[str, list[int]] = {}
     for i, values in enumerate(source.properties):
         held.setdefault(_name(values, named), []).append(i)

@@ -16,8 +16,10 @@ from pydantic import JsonValue
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ModelError
+from apps.core.geo.grid import transformer
 from apps.tools.contract import MeasureArguments, ToolCancelledError, ToolContext
 from apps.tools.execute.operators_tables import NO_NAME
+from apps.tools.measure.choose import figures_of
 from apps.tools.measure.clip import (
     brought_to,
     cut,
@@ -27,7 +29,8 @@ from apps.tools.measure.clip import (
     outlines,
     total_of,
 )
-from apps.tools.measure.layers import Measured
+from apps.tools.measure.layers import Measured, to_features
+from apps.tools.measure.relations import keep_only
 
 MAX_ROWS = 1000
 
@@ -69,8 +72,9 @@ def table_of(ctx: ToolContext, arguments: MeasureArguments, subject: Measured, r
     listed = subject if spec.each in (subject.source.name, "subject") else reference
     if listed is None or (spec.each not in (listed.source.name, "subject", "reference")):
         raise ModelError(f"There is no source named {spec.each!r} to list.", code="BAD_ARGUMENT")
-    if listed.mask is not None:
-        raise ModelError("A mask has no features to list; name a vector file or objects.", code="BAD_ARGUMENT")
+    if listed.mask is not None and listed is not subject:
+        raise ModelError("A mask has no features to list other things in; name a vector file.", code="BAD_ARGUMENT")
+    n_pieces = _pieces_listed(listed, spec.pick if spec.metric == "area" else "")
     groups = groups_of(listed)
     if len(groups) > MAX_ROWS:
         raise ModelError(f"{len(groups)} rows are more than {MAX_ROWS}; choose features by their names.", code="TOO_LARGE")
@@ -85,12 +89,38 @@ def table_of(ctx: ToolContext, arguments: MeasureArguments, subject: Measured, r
     else:
         raise ModelError(f"A {spec.metric} is not given for each of {listed.source.name}.", code="BAD_ARGUMENT")
     n_features = len(listed.features or [])
+    if n_pieces > len(groups):
+        out.evidence["n_pieces"] = n_pieces
+        out.warnings.append(f"{listed.source.name} has {n_pieces} pieces; the {len(groups)} largest are listed.")
     out.evidence |= {"n_rows": len(groups), "n_listed": n_features, "rows_of": listed.source.name,
                      "rows_named_by": listed.source.name_field or None}
     if any(name == NO_NAME for name, _ in groups):
         out.warnings.append(f"Some features of {listed.source.name} have no {listed.source.name_field}; they stand together as "
                             f"“{NO_NAME}”.")
     return out
+
+
+def _pieces_listed(listed: Measured, pick: str) -> int:
+    """The number of pieces of a mask, which become features: of too many only the largest, where those are asked for."""
+    if listed.mask is None:
+        return 0
+    to_features(listed)
+    held = listed.features or []
+    n = len(held)
+    if n > MAX_ROWS and pick == "max":
+        largest = np.sort(np.argsort([-g.area for g in held], kind="stable")[:MAX_ROWS])
+        keep_only(listed, [i in set(largest.tolist()) for i in range(n)])
+    return n
+
+
+def _where(subject: Measured, geometry: BaseGeometry) -> dict[str, JsonValue]:
+    """Where the middle of a shape lies: degrees, or pixels of a picture without CRS."""
+    ground = ground_of(subject)
+    at = brought_to(ground, subject, [geometry])[0].centroid
+    if ground.crs is None:
+        return {"column": round(at.x, 1), "row": round(at.y, 1)}
+    lon, lat = transformer(ground.crs, "EPSG:4326").transform(at.x, at.y)
+    return {"lon": round(float(lon), 6), "lat": round(float(lat), 6)}
 
 
 def _of_its_own(arguments: MeasureArguments, subject: Measured, reference: Measured | None,
@@ -106,6 +136,7 @@ def _of_its_own(arguments: MeasureArguments, subject: Measured, reference: Measu
         pick = {"minimum": min, "maximum": max}.get(spec.distance_statistic, min)
         rows: list[dict[str, JsonValue]] = [
             {"zone": name, "value": pick(gaps[i] for i in at), "n_features": len(at)} for name, at in groups]
+        _place_rows(subject, rows, groups)
         return Table(rows, evidence={"to": reference.source.name if reference is not None else "the nearest other",
                                      "row_is": "the shortest distance of its features"})
     if spec.metric == "count":
@@ -113,6 +144,23 @@ def _of_its_own(arguments: MeasureArguments, subject: Measured, reference: Measu
         return Table(rows, float(len(subject.features)))
     if spec.metric not in ("area", "length"):
         raise ModelError(f"A {spec.metric} is not given for each feature of a layer itself.", code="BAD_ARGUMENT")
+    if subject.layer is not None and subject.layer.kind == "boxes" and spec.metric == "area":
+        raise ModelError(f"{subject.source.name} are found as boxes, which have no area of their own.", code="BAD_ARGUMENT")
+    is_extent = spec.metric == "length" and (spec.length_of == "extent" or subject.source.mode == "objects")
+    if is_extent or subject.source.mode != "extent":
+        values, slack = figures_of(subject, "extent" if is_extent else spec.metric)
+        if any(len(at) > 1 for _, at in groups):
+            raise ModelError("Several polygons of one name have no long side together; list them one by one.",
+                             code="BAD_ARGUMENT")
+        rows = []
+        for name, at in groups:
+            row: dict[str, JsonValue] = {"zone": name, "value": values[at[0]], "n_features": 1}
+            if slack[at[0]]:
+                row |= {"low": max(0.0, values[at[0]] - slack[at[0]]), "high": values[at[0]] + slack[at[0]]}
+            rows.append(row)
+        _place_rows(subject, rows, groups)
+        return Table(rows, float(sum(values)), evidence={"method": "geodesic" if subject.is_georeferenced else "gsd",
+                                                          "row_is": "long side" if is_extent else spec.metric})
     ground = ground_of(subject)
     shapes = brought_to(ground, subject, subject.features)
     rows = []
@@ -122,6 +170,15 @@ def _of_its_own(arguments: MeasureArguments, subject: Measured, reference: Measu
     out = Table(rows, total, evidence={"method": "geodesic" if ground.crs else "gsd"})
     _tell_double(out, sum(float(str(r["value"])) for r in rows), spec.metric, subject.source.name)
     return out
+
+
+def _place_rows(subject: Measured, rows: list[dict[str, JsonValue]], groups: Sequence[tuple[str, list[int]]]) -> None:
+    """Says where rows lie that have a number instead of a name."""
+    if subject.source.name_field:
+        return
+    assert subject.features is not None
+    for row, (_, at) in zip(rows, groups, strict=True):
+        row |= _where(subject, subject.features[at[0]])
 
 
 def _counts(ctx: ToolContext, arguments: MeasureArguments, subject: Measured, listed: Measured,

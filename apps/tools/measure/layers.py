@@ -28,6 +28,8 @@ from apps.tools.region import RegionMask, polygon_from_geojson, to_pixels
 GSD_TOLERANCE = 0.05
 # Rows of pixels of a mask that become polygons; more need a region or a larger min_px.
 MAX_RUNS = 400_000
+# The property that holds the number of a feature or piece in its layer, before some are left out.
+NUMBER = "rsure:number"
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ def open_source(ctx: ToolContext, source: MeasureSource, arguments: MeasureArgum
     out.crs = layer.crs
     found = ctx.layers.read_features(layer)
     out.features = [_geometry(f, source.name) for f in found]
-    out.properties = [dict(f.get("properties") or {}) for f in found]
+    out.properties = [dict(f.get("properties") or {}) | {NUMBER: i} for i, f in enumerate(found, 1)]
     weak = next((x for x in parent.result.layers if x.label == "candidates" and x.kind == layer.kind), None)
     if weak is not None and weak.artifact != layer.artifact:
         out.candidates = [(_geometry(f, source.name), dict(f.get("properties") or {})) for f in ctx.layers.read_features(weak)
@@ -200,11 +202,16 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         return out
     if source.vector:
         found, properties, crs = vector_of(ctx.layers, source.vector)
+        properties = [{**p, NUMBER: i} for i, p in enumerate(properties, 1)]
         if source.only:
             kept = [(g, p) for g, p in zip(found, properties, strict=True) if str(p.get(source.name_field, "")) in source.only]
             lacking = set(source.only) - {str(p.get(source.name_field, "")) for _, p in kept}
             if lacking:
                 raise ModelError(f"{source.name}: no feature is called {', '.join(sorted(lacking)[:5])}.", code="BAD_ARGUMENT")
+            found, properties = [g for g, _ in kept], [p for _, p in kept]
+        if source.without:
+            kept = [(g, p) for g, p in zip(found, properties, strict=True)
+                    if str(p.get(source.name_field, "")) not in source.without]
             found, properties = [g for g, _ in kept], [p for _, p in kept]
         kind: Any = "points" if all(g.geom_type in ("Point", "MultiPoint") for g in found) else "polygons"
         layer = LayerRef(kind=kind, artifact=source.vector, crs=crs, label=source.name[:120], n=len(found))
@@ -345,7 +352,7 @@ def to_features(source: Measured) -> None:
     if source.mask is not None:
         labels, n = pieces(source.mask)
         source.features, source.mask, source.crs = polygons_of_pieces(labels, n), None, "image"
-        source.properties = [{} for _ in source.features]
+        source.properties = [{NUMBER: i} for i in range(1, n + 1)]
 
 
 def needs_length(subject: Measured) -> None:

@@ -36,6 +36,7 @@ from apps.tools.contract import (
 )
 from apps.tools.execute.graph import effective_region
 from apps.tools.geojson import crs_of, on_the_globe
+from apps.tools.measure.choose import apply_conditions, figures_of, near_limits, pixel_side_m, statistic_of
 from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines
 from apps.tools.measure.each import Ways, table_of
 from apps.tools.measure.layers import (
@@ -68,7 +69,8 @@ def configuration_of(arguments: MeasureArguments) -> Configuration:
     distance = spec.distance_statistic if spec.distance_between == "edges" else f"{spec.distance_statistic}.centroids"
     how = spec.relation or {"distance": distance, "ratio": spec.denominator or "auto", "boolean": spec.of,
                             "density": spec.denominator or "auto", "length": spec.length_of or "auto"}.get(spec.metric, "auto")
-    how += ("-clip" if spec.clip else "") + ("-each" if spec.each else "")
+    how += f".{spec.statistic}" if spec.statistic else ""
+    how += ("-where" if spec.where else "") + ("-clip" if spec.clip else "") + ("-each" if spec.each else "")
     modes = "-".join(dict.fromkeys(s.mode for s in arguments.sources))
     return Configuration(coarse=spec.metric, fine=f"{spec.metric}/{how}/{modes}"[:240])
 
@@ -121,24 +123,38 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.relation in ("within", "beyond") and spec.distance_m is None:
         raise ModelError(f"The relation {spec.relation} needs distance_m.", code="BAD_ARGUMENT", needs={"distance_m": True})
     _says_which_length(spec, subject)
+    if spec.statistic and (spec.metric not in ("area", "length") or spec.each or spec.clip):
+        raise ModelError("A statistic is one of the areas or lengths of single instances, neither cut nor listed.",
+                         code="BAD_ARGUMENT")
+    whole = (_whole(ctx, arguments, subject, reference) if spec.denominator == "subject" and not spec.clip and not spec.each
+             else None)
+    notes |= apply_conditions(subject, opened, spec.where)
     if spec.each:
-        return _table(ctx, arguments, opened, subject, reference, unit, region, region_crs)
+        if spec.length_of == "outline":
+            subject.features = [g.boundary for g in subject.features or []]
+        return _table(ctx, arguments, opened, subject, reference, unit, region, region_crs, notes)
     if spec.pick:
         raise ModelError("A pick is one of several: say of which layer each is listed.", code="BAD_ARGUMENT")
-    whole = _whole(ctx, arguments, subject, reference) if spec.denominator == "subject" and not spec.clip else None
     if spec.relation and not spec.clip:
         if reference is None:
             raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
         notes |= apply_relation(subject, [reference, *others], spec.relation, spec.distance_m, spec.nearest_k)
-    if spec.length_of == "outline":
+    if spec.length_of == "outline" and not spec.statistic:
         # polygons become their outlines, holes included
         subject.features = [g.boundary for g in subject.features or []]
     of = _of(arguments, subject, reference)
     if spec.clip:
         assert reference is not None
         base = _cut(ctx, subject, reference, arguments)
+    elif spec.statistic:
+        base = _over_instances(ctx, subject, spec)
     elif spec.metric == "count" or (spec.metric in ("boolean", "density", "ratio") and of == "count"):
         base = _count(subject)
+        out, more = near_limits(notes)
+        if out or more:
+            base.low, base.high = max(0.0, (base.value if base.low is None else base.low) - out), (
+                base.value if base.high is None else base.high) + more
+            base.evidence["interval_from"] = "instances so near to a limit that half a pixel of their outline decides"
     elif spec.metric == "distance":
         base = _distance(ctx, subject, reference, spec.distance_statistic, spec.distance_between)
     elif spec.metric == "length":
@@ -178,7 +194,8 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
 
 
 def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, Measured], subject: Measured,
-           reference: Measured | None, unit: str, region: Mapping[str, Any] | None, region_crs: str) -> ToolOutcome:
+           reference: Measured | None, unit: str, region: Mapping[str, Any] | None, region_crs: str,
+           notes: Mapping[str, JsonValue]) -> ToolOutcome:
     """One figure for each feature of a layer, or the one with the extreme."""
     spec = arguments.spec
     if spec.metric in ("area", "distance", "length", "density") or spec.relation == "within":
@@ -201,9 +218,11 @@ def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, M
     if spec.pick:
         if not known:
             raise ModelError("No row has a figure, so none can be picked.", code="TOOL_FAILED")
-        best = (min if spec.pick == "min" else max)(known, key=lambda i: float(str(i["value"])))
+        if len(known) < spec.rank:
+            raise ModelError(f"There are {len(known)} rows with a figure, so none is number {spec.rank}.", code="TOOL_FAILED")
+        best = sorted(known, key=lambda i: float(str(i["value"])), reverse=spec.pick == "max")[spec.rank - 1]
         value = str(best["zone"])
-        table.evidence |= {"pick": spec.pick, "picked_value": best["value"]}
+        table.evidence |= {"pick": spec.pick, "rank": spec.rank, "picked_value": best["value"]}
     elif len(items) == 1 and known:
         value = float(str(known[0]["value"]))
     parents = [m.parent for m in (subject, reference) if m is not None and m.parent is not None]
@@ -211,7 +230,7 @@ def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, M
     evidence = Evidence(
         source=_source(opened, spec, unit, region is not None, region_crs),
         intermediate={"numerator": _finite(table.total), "denominator": _finite(table.denominator), "n_px": None,
-                      **table.evidence, "items": len(items)},
+                      **table.evidence, **notes, "items": len(items)},
         validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
                                                                 for p in parents),
                   "geometry_valid": all(bool(p.evidence.validity.get("geometry_valid", True)) for p in parents),
@@ -261,6 +280,27 @@ def _cut(ctx: ToolContext, subject: Measured, reference: Measured, arguments: Me
     return base
 
 
+def _over_instances(ctx: ToolContext, subject: Measured, spec: MeasureSpec) -> Figure:
+    """Mean, median, least or greatest of the instances' own areas or lengths."""
+    figure = "area" if spec.metric == "area" else spec.length_of or "length"
+    if subject.layer is not None and subject.layer.kind == "boxes" and figure == "area":
+        raise ModelError(f"{subject.source.name} are found as boxes, which have no area of their own.", code="BAD_ARGUMENT")
+    values, slack = figures_of(subject, figure)
+    if not values:
+        raise ModelError(f"Nothing of {subject.source.name} is left, so there is no {spec.statistic}.", code="TOOL_FAILED")
+    value, off = statistic_of(values, spec.statistic), max(slack)
+    items: list[dict[str, JsonValue]] = [{"feature": i, "area_m2" if figure == "area" else "length_m": v}
+                                         for i, v in enumerate(values)]
+    low = statistic_of([v - s for v, s in zip(values, slack, strict=True)], spec.statistic) if off else None
+    high = statistic_of([v + s for v, s in zip(values, slack, strict=True)], spec.statistic) if off else None
+    return Figure(value, None if low is None else max(0.0, low), high, None, {
+        "statistic": spec.statistic, "statistic_of": figure, "n_features": len(values), "min": min(values), "max": max(values),
+        "mean": statistic_of(values, "mean"), "sum": float(sum(values)),
+        "method": "geodesic" if subject.is_georeferenced else "gsd",
+        "interval_from": "the outlines moved by half a pixel in and out" if off else _not_known_how_true(ctx, subject)},
+        float(sum(values)), len(values), None, items)
+
+
 def _of(arguments: MeasureArguments, subject: Measured, reference: Measured | None) -> str:
     """What a ratio, density or comparison is of. A ratio to valid pixels, scene or region is one of areas; to a reference, what
     was asked for, else counts of objects and areas of masks."""
@@ -278,8 +318,8 @@ def _of(arguments: MeasureArguments, subject: Measured, reference: Measured | No
 
 def _whole(ctx: ToolContext, arguments: MeasureArguments, subject: Measured, reference: Measured | None) -> float:
     """The subject's count or area before a relation chooses among it: the denominator ``subject``."""
-    if arguments.spec.metric != "ratio" or not arguments.spec.relation:
-        raise ModelError("The denominator subject belongs to a ratio with a relation.", code="BAD_ARGUMENT")
+    if arguments.spec.metric != "ratio" or not (arguments.spec.relation or arguments.spec.where):
+        raise ModelError("The denominator subject belongs to a ratio with a relation or a condition.", code="BAD_ARGUMENT")
     of_count = _of(arguments, subject, reference) == "count"
     return (_count(subject) if of_count else _area_or_px(ctx, subject)).value
 
@@ -399,13 +439,6 @@ def _probability(properties: Mapping[str, Any]) -> float:
 
 
 # --- area ------------------------------------------------------------------------------------------------------------------
-def _pixel_side_m(subject: Measured) -> float:
-    """The longer side of a pixel in metres; 0 where its size is not known."""
-    if subject.grid is not None and subject.grid.crs is not None:
-        return max(subject.grid.pixel_sides_m())
-    return subject.gsd_m or 0.0
-
-
 def _area(ctx: ToolContext, subject: Measured) -> Figure:
     needs_length(subject)
     if subject.mask is not None:
@@ -600,8 +633,8 @@ def _says_which_length(spec: MeasureSpec, subject: Measured) -> None:
     if n and not spec.length_of and not is_cut and subject.source.mode == "extent" and subject.source.image is None:
         raise ModelError(f"{subject.source.name} holds polygons: is the length of their outline (perimeter) meant, or how far "
                          "each reaches (extent)?", code="BAD_ARGUMENT", needs={"length_of": ["outline", "extent"]})
-    if spec.length_of and (spec.each or spec.clip):
-        raise ModelError("The outline or extent of polygons is not cut at others and not listed for each.", code="BAD_ARGUMENT")
+    if spec.length_of == "extent" and (spec.clip or (spec.each and spec.each not in (subject.source.name, "subject"))):
+        raise ModelError("The extent of polygons is not cut at others; it is one of each polygon itself.", code="BAD_ARGUMENT")
 
 
 def _half_width_px(mask: NDArray[np.bool_], at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -669,7 +702,7 @@ def _length(ctx: ToolContext, subject: Measured, of: str = "") -> Figure:
     if not lengths:
         raise ModelError("The layer is empty: there is nothing whose length could be measured.", code="TOOL_FAILED")
     value = sum(lengths) if what == "lines" else float(np.mean(lengths))
-    half = _pixel_side_m(subject) if subject.crs == "image" and what != "lines" else None
+    half = pixel_side_m(subject) if subject.crs == "image" and what != "lines" else None
     return Figure(value, max(0.0, value - half) if half else None, value + half if half else None, None,
                   {"length_of": "the outlines of the polygons, holes included" if of == "outline" else what,
                    "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
@@ -799,7 +832,7 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
                       "to_lonlat": list(b) if b else None})
     pick: dict[str, Callable[[list[float]], float]] = {"minimum": min, "maximum": max, "mean": lambda x: sum(x) / len(x)}
     value = pick[statistic](metres)
-    slack = max((_pixel_side_m(s) for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
+    slack = max((pixel_side_m(s) for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
     order = int(np.argmin(metres)) if statistic == "minimum" else int(np.argmax(metres)) if statistic == "maximum" else None
     evidence: dict[str, JsonValue] = {
         "statistic": statistic, "n_subject": one.n, "n_reference": other.n, "between": between, "n_distances": len(metres),

@@ -12,6 +12,7 @@ from apps.verification.checks import (
     provenance,
     radiometry,
     tables,
+    things,
     veils,
 )
 from apps.verification.checks.case import Case, Finding, LayerUnreadableError
@@ -40,5 +41,6 @@ __all__ = [
     "radiometry",
     "run_checks",
     "tables",
+    "things",
     "veils",
 ]

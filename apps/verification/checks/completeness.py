@@ -15,7 +15,8 @@ from apps.verification.checks.case import Case, Finding, day_of, failed, inconcl
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import valid_pixels
 from apps.verification.checks.veils import perceive_applied
-from apps.verification.cuts import named_shapes, region_of, zone_names
+from apps.verification.chosen import listed_of
+from apps.verification.cuts import region_of, zone_names
 from apps.verification.ground import CannotPlaceError, source_of
 from apps.verification.look import CannotLookError, look_of, same_grid
 
@@ -658,13 +659,14 @@ def every_polygon_listed(case: Case) -> Finding:
             name = str(spec.get("subject") or "subject")
             is_own = each in ("subject", name)
             listed = source_of(case, name if is_own else str(spec.get("reference") or ""))
-            wanted = list(named_shapes(case, listed, region_of(case) if is_own else None))
+            held = listed_of(case, spec, listed, region_of(case) if is_own else None, is_own=is_own)
+            wanted, also = held.sure if held.is_whole else [], held.possible
         elif node is not None and node["op"] == "raster.summarize.zonal" and len(node["inputs"]) == 2:
             zones = case.nodes.get(node["inputs"][1])
             params = zones["params"] if zones is not None and zones["op"] == "vector.zones" else {"dissolve": True}
             if params.get("dissolve") or params.get("outside"):
                 return not_applicable("one zone")
-            wanted = zone_names(case, params)
+            wanted = also = zone_names(case, params)
         else:
             return not_applicable("no table of polygons")
     except CannotPlaceError as why:
@@ -673,7 +675,7 @@ def every_polygon_listed(case: Case) -> Finding:
         return not_applicable("the vector file cannot be read")
     rows = [str(item.get("zone")) for item in case.items()]
     left = Counter(wanted) - Counter(rows)
-    more = Counter(rows) - Counter(wanted)
+    more = Counter(rows) - (Counter(wanted) | Counter(also))
     at = ("/result/items", "/arguments")
     if left or more:
         what = [f"{sum(left.values())} of {len(wanted)} polygons have no row: {', '.join(list(left)[:5])}"] if left else []

@@ -215,9 +215,12 @@ def test_the_length_of_polygons_is_their_outline_or_their_extent_and_nobody_gues
     for which in ("outline", "extent"):
         assert "lines have one length" in call(b, {"line": line}, metric="length", length_of=which).status.reason
     assert "belongs to the length" in call(b, {"plots": held}, metric="area", length_of="outline").status.reason
-    calls: tuple[dict[str, Any], ...] = ({"each": "plots"}, {"clip": True, "relation": "inside", "reference": "around"})
-    for more in calls:
-        assert "not cut" in call(b, inside, metric="length", length_of="outline", **more).status.reason
+    for more in ({"clip": True, "relation": "inside", "reference": "around"}, {"each": "around"}):
+        assert "not cut" in call(b, inside, metric="length", length_of="extent", **more).status.reason
+    each = call(b, {"plots": held}, metric="length", length_of="extent", each="plots")
+    assert [i["value"] for i in each.result.items] == [pytest.approx(300 / 0.9996, rel=1e-5)] * 2
+    found = run_checks(Case(each, b.question, (), (), (), b.layers, None))[0]
+    assert next(c.outcome for c in found if c.check == "consistency.rows_recompute") == "passed"
     assert "is the length of their outline" in call(b, {"plots": held}, metric="length", each="plots").status.reason
 
 

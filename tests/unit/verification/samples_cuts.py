@@ -98,8 +98,49 @@ def exchanged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "value": two["value"]}, {**two, "value": one["value"]}, *rest]
 
 
+def of_houses(text: str, form: str, *more: dict[str, Any], **spec: Any) -> Sample:
+    """A measure of the houses themselves, or against the road."""
+    bench = street()
+    _, held = files(bench)
+    sources = [{"name": n, "mode": "extent", "vector": held[n]} for n in ("houses", "road")]
+    used = sources if "reference" in spec or more else sources[:1]
+    call = {"sources": used, "spec": {"subject": "houses", **spec, **({"where": [*more]} if more else {})}}
+    return ask(bench, text, form, "measure", call)
+
+
+@lru_cache
+def mean_perimeter() -> Sample:
+    """The mean perimeter of the three houses."""
+    spec = {"metric": "length", "length_of": "outline", "statistic": "mean"}
+    return of_houses("What is the mean perimeter of the houses?", "distance", **spec)
+
+
+@lru_cache
+def large_and_near() -> Sample:
+    """How many of the three houses are larger than 10 m² and lie within 12 m of the road: the two that lie so near."""
+    near = {"relation": "within", "reference": "road", "distance_m": 12.0}
+    large = {"figure": "area", "op": ">", "value": 10.0, "unit": "m2"}
+    return of_houses("How many houses are larger than 10 m2 and within 12 m of the road?", "integer", near, large, metric="count")
+
+
+@lru_cache
+def largest_but_one() -> Sample:
+    """Which of the houses is the second largest."""
+    return of_houses("Which house is the second largest?", "class", metric="area", each="houses", pick="max", rank=2)
+
+
+def largest(sample: Sample) -> str:
+    """The row with the greatest value."""
+    return str(max(sample.observation.result.items, key=lambda i: float(str(i["value"])))["zone"])
+
+
 EXAMPLES: dict[str, tuple[Callable[[], Sample], Callable[[], Sample], str]] = {
     "consistency.cut_recomputes": (road_inside, lambda: road_inside().but({"/result/value": whole_m()}), "failed"),
     "consistency.rows_recompute": (road_by_plot, lambda: changed(road_by_plot(), exchanged), "failed"),
+    "consistency.instances_recompute": (
+        mean_perimeter,
+        lambda: mean_perimeter().but({"/result/value": 3 * float(mean_perimeter().observation.result.value or 0)}),
+        "failed",
+    ),
     "completeness.every_polygon_listed": (road_by_plot, lambda: changed(road_by_plot(), lambda rows: rows[1:]), "failed"),
 }

@@ -62,12 +62,29 @@ def test_the_figures_are_those_of_the_ellipsoid() -> None:
     assert counted == {n: sum(p.contains(h.centroid) for h in houses) for n, p in zip(rows, plots, strict=True)}
 
 
-@pytest.mark.parametrize("make", [s.road_inside, s.covered, s.road_by_plot, s.houses_by_plot])
+# figure → the check that works it out again
+OWN: dict[Callable[[], Sample], str] = {
+    s.road_inside: "consistency.cut_recomputes", s.covered: "consistency.cut_recomputes",
+    s.road_by_plot: "consistency.rows_recompute", s.houses_by_plot: "consistency.rows_recompute",
+    s.largest_but_one: "consistency.rows_recompute", s.mean_perimeter: "consistency.instances_recompute",
+    s.large_and_near: "consistency.relation_recomputes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", OWN)
 def test_an_honest_figure_fails_no_check(make: Callable[[], Sample]) -> None:
     found = outcomes(make())
     assert not [n for n, o in found.items() if o in ("failed", "errored", "inconclusive")]
-    own = "consistency.rows_recompute" if make().observation.result.items else "consistency.cut_recomputes"
-    assert found[own] == "passed"
+    assert found[OWN[make]] == "passed"
+
+
+def test_single_houses_have_the_figures_that_shapely_and_pyproj_give() -> None:
+    houses = globe(s.mean_perimeter(), "houses")
+    rims = [float(GEOD.geometry_length(g.boundary)) for g in houses]
+    assert s.mean_perimeter().observation.result.value == pytest.approx(float(np.mean(rims)), rel=1e-5)
+    areas = [area_m2(g) for g in houses]
+    assert all(a > 10 for a in areas) and s.large_and_near().observation.result.value == 2
+    assert s.largest_but_one().observation.result.value == f"feature {int(np.argsort(areas)[-2]) + 1}"
 
 
 def scaled(sample: Sample, factor: float) -> Sample:
@@ -114,6 +131,18 @@ FAULTS: dict[str, tuple[Callable[[], Sample], str]] = {
     "overlapping polygons counted twice in the total": (lambda: counted_twice(s.road_by_plot()), "consistency.rows_recompute"),
     "one house too many": (
         lambda: s.changed(s.houses_by_plot(), lambda rows: [{**rows[0], "value": int(rows[0]["value"]) + 1}, *rows[1:]]),
+        "consistency.rows_recompute",
+    ),
+    "the sum of perimeters called their mean": (
+        lambda: s.mean_perimeter().but({"/result/value": 3 * float(str(s.mean_perimeter().observation.result.value))}),
+        "consistency.instances_recompute",
+    ),
+    "one of two conditions dropped": (
+        lambda: s.large_and_near().but({"/result/value": 3}),
+        "consistency.relation_recomputes",
+    ),
+    "the largest called the second largest": (
+        lambda: s.largest_but_one().but({"/result/value": s.largest(s.largest_but_one())}),
         "consistency.rows_recompute",
     ),
     "a polygon left out": (lambda: s.changed(s.road_by_plot(), lambda rows: rows[1:]), "completeness.every_polygon_listed"),
