@@ -39,6 +39,7 @@ SUPPORT: dict[str, float] = {
     "geometry.landmarks_measured_again": 0.9,
     "consistency.cut_recomputes": 0.9,
     "consistency.rows_recompute": 0.9,
+    "consistency.instances_recompute": 0.9,
     "consistency.area_recomputes": 0.6,
     "consistency.statistic_recomputes": 0.6,
     "consistency.share_recomputes": 0.6,
@@ -74,6 +75,7 @@ MEASURE_CHECKS = frozenset(
         "consistency.relation_recomputes",
         "consistency.cut_recomputes",
         "consistency.rows_recompute",
+        "consistency.instances_recompute",
     }
 )
 
@@ -97,6 +99,7 @@ THINGS_CHECKS = frozenset(
         "consistency.relation_recomputes",
         "consistency.cut_recomputes",
         "consistency.rows_recompute",
+        "consistency.instances_recompute",
     }
 )
 # Of scenes themselves, which have a place and a date before any pixel is read: these look at all of them.
@@ -122,6 +125,7 @@ LAYER_CHECKS = frozenset(
         "consistency.relation_recomputes",
         "consistency.cut_recomputes",
         "consistency.rows_recompute",
+        "consistency.instances_recompute",
     }
 )
 
