@@ -181,4 +181,10 @@ INVERSIONS: dict[str, Inversion] = {
     ),
     # Kaufman et al. 1998
     "fire_radiative_power": _of("t4", lambda v, c: 4.34e-19 * (v["t4"] ** 8 - c["background"] ** 8)),
+    # Wooster et al. 2003: Stefan and Boltzmann's constant over the slope of radiance by the fourth power of temperature
+    "fire_radiative_power_radiance": _of(
+        "t4 background",
+        lambda v, c: 5.670374419e-8 / c["a"] * (_seen(c["wavelength_um"], v["t4"]) - _seen(c["wavelength_um"], v["background"])),
+        a=3.0e-9, wavelength_um=3.96,
+    ),
 }

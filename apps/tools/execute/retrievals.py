@@ -217,7 +217,12 @@ RETRIEVALS: dict[str, Retrieval] = {r.name: r for r in (
                   "my_19v": 222.1, "my_19h": 198.5, "my_37v": 184.2}, _sea_ice),
     # fire
     _make("fire_radiative_power", "Fire radiative power of a MODIS pixel, per km²", "4.34e-19 * (t4 ^ 8 - background ^ 8)",
-          {"t4": "K"}, "MW/km2", PhysicalRange(-100, 20000), "Kaufman et al. 1998, JGR 103", background=None),
+          {"t4": "K"}, "MW/km2", PhysicalRange(-100, 20000), "Kaufman et al. 1998, JGR 103 (MOD14 to collection 5)",
+          background=None),
+    _make("fire_radiative_power_radiance", "Fire radiative power by the radiance at 4 µm, per km²",
+          "5.670374419e-8 / a * 1.191042972e8 / wavelength_um ^ 5 * (1 / (exp(14387.768775 / (wavelength_um * t4)) - 1) - 1 / "
+          "(exp(14387.768775 / (wavelength_um * background)) - 1))", {"t4": "K", "background": "K"}, "MW/km2",
+          PhysicalRange(-100, 20000), "Wooster et al. 2003, RSE 86 (MOD14 from collection 6)", a=3.0e-9, wavelength_um=3.96),
 )}
 
 
@@ -236,4 +241,5 @@ HOMES: dict[str, Home] = {
     "sea_ice_nasa_team": Home("SSM/I on F8 in the north", ("f8", "f08"), tuple(
         f"{kind}_{channel}" for kind in ("ow", "fy", "my") for channel in ("19v", "19h", "37v"))),
     "fire_radiative_power": Home("MODIS at 4 µm", ("modis",)),
+    "fire_radiative_power_radiance": Home("MODIS at 3.96 µm", ("modis",), ("a", "wavelength_um")),
 }

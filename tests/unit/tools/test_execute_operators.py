@@ -95,6 +95,8 @@ def retrieved(name: str, inputs: dict[str, Any], **coefficients: float) -> float
     ("sea_ice_nasa_team", {"t19v": 251.5, "t19h": 235.5, "t37v": 242.0}, {}, 1.0),
     ("sea_ice_nasa_team", {"t19v": (183.4 + 251.5) / 2, "t19h": (113.2 + 235.5) / 2, "t37v": (204.0 + 242.0) / 2}, {}, 0.5),
     ("fire_radiative_power", {"t4": 400}, {"background": 300}, 4.34e-19 * (400.0**8 - 300.0**8)),
+    ("fire_radiative_power_radiance", {"t4": 400, "background": 300}, {}, 5.670374419e-8 / 3e-9 * 1.191042972e8 / 3.96**5 * (
+        1 / (math.exp(14387.768775 / 3.96 / 400) - 1) - 1 / (math.exp(14387.768775 / 3.96 / 300) - 1))),
 ])
 def test_retrievals_give_the_papers_figures(name: str, inputs: dict[str, Any], coefficients: dict[str, float],
                                             wanted: float) -> None:

@@ -137,6 +137,9 @@ def test_retrievals_by_hand() -> None:
     assert of("turbidity", {"red": 0.05}) == pytest.approx(228.1 * 0.05 / (1 - 0.05 / 0.1641))
     assert of("snow_depth_chang", {"t18h": 250.0, "t37h": 230.0}) == pytest.approx(31.8)
     assert of("fire_radiative_power", {"t4": 400.0}, background=300.0) == pytest.approx(4.34e-19 * (400.0**8 - 300.0**8))
+    # 400 K shines with 13.891 W m⁻² sr⁻¹ µm⁻¹ at 3.96 µm, 300 K with 0.673
+    assert of("fire_radiative_power_radiance", {"t4": 400.0, "background": 300.0}) == pytest.approx(
+        5.670374e-8 / 3e-9 * (13.891 - 0.673), rel=1e-4)
     # NSIDC's tie points of open water and first-year ice, and as much of both
     assert of("sea_ice_nasa_team", {"t19v": 183.4, "t19h": 113.2, "t37v": 204.0}) == pytest.approx(0, abs=1e-12)
     assert of("sea_ice_nasa_team", {"t19v": 251.5, "t19h": 235.5, "t37v": 242.0}) == pytest.approx(1)
