@@ -448,6 +448,8 @@ class Look:
             if scene.gsd_m is None:
                 raise CannotLookError("the size of a pixel is not known")
             return scene.gsd_m, scene.gsd_m
+        if not grid.is_plate_carree and not _is_laid_out_as_told(grid):
+            raise CannotLookError("rows do not run east, or not by as many metres as the CRS says: slopes there are not followed")
         if not grid.is_geographic and grid.area_method == "grid" and grid.grid_pixel_area_m2:
             metre = math.sqrt(grid.grid_pixel_area_m2 / abs(a * e))
             return abs(a) * metre, abs(e) * metre
@@ -816,3 +818,21 @@ def look_of(case: Case) -> Look:
         raise CannotLookError("the source's pixels are not at hand")
     made: Look = case.kept("look", lambda: Look(case))
     return made
+
+
+def _is_laid_out_as_told(grid: Grid) -> bool:
+    """Whether, at nine places, the next column lies east and the next row south (within 3.5 degrees, as in a zone of UTM), by as
+    many metres as the CRS says where the grid is near equal-area."""
+    assert grid.crs is not None
+    a, _, _, _, e, _ = grid.transform
+    metre = math.sqrt((grid.grid_pixel_area_m2 or 0.0) / abs(a * e)) if grid.area_method == "grid" else 0.0
+    geod = geod_of(grid.crs)
+    for col in (0.5, grid.width / 2, grid.width - 0.5):
+        for row in (0.5, grid.height / 2, grid.height - 0.5):
+            steps = (0.5, 0.0, abs(a), 90.0 if a > 0 else -90.0), (0.0, 0.5, abs(e), 180.0 if e < 0 else 0.0)
+            for dc, dr, told, wanted in steps:
+                one, other = (grid.lonlat(*grid.xy(col + k * dc, row + k * dr)) for k in (-1, 1))
+                azimuth, _, metres = geod.inv(*one, *other)
+                if abs((azimuth - wanted + 180) % 360 - 180) > 3.5 or (metre and abs(metres / (told * metre) - 1) > 2e-3):
+                    return False
+    return True

@@ -17,6 +17,7 @@ from apps.core.geo.grid import Grid, transformer
 from apps.core.ports import Window
 from apps.tools.execute.collected import Collected
 from apps.tools.execute.operators_products import describe, resampled, same_grid
+from apps.tools.execute.scales import DIRECTIONS, check_scale, scale_notes
 from apps.tools.execute.types import (
     Call,
     Operator,
@@ -109,7 +110,8 @@ def on_grid(call: Call, name: str, raster: RasterType, target: Grid, method: Met
     """(method, evaluate) of a raster brought to ``target``; classes and masks are never interpolated. ModelError where the
     method does not fit the kind or the two pixel sizes."""
     is_class = raster.kind in ("mask", "classes")
-    chosen = method or ("nearest" if is_class else "bilinear")
+    chosen = method or ("nearest" if is_class or raster.quantity in DIRECTIONS else "bilinear")
+    check_scale(call, raster, chosen)
     if is_class and chosen in ("bilinear", "average"):
         raise call.refuse(f"{chosen} would mix the values of a {'mask' if raster.kind == 'mask' else 'class map'}; ask for "
                           "nearest or mode.")
@@ -140,7 +142,7 @@ def _plan_resample(call: Call) -> Planned:
     method, evaluate = on_grid(call, call.names[0], source, grid, call.params.method, call.params.least_share)
     gsd = target.scene.effective_gsd_m if isinstance(target, SceneType) else target.gsd_m
     return Planned(replace(source, grid=grid, gsd_m=gsd, formula=f"{source.formula}, {method} onto {describe(grid)}"),
-                   evaluate=evaluate, resamples=True)
+                   evaluate=evaluate, resamples=True, notes=scale_notes(source, method))
 
 
 register(Operator(
@@ -194,7 +196,7 @@ def _plan_reproject(call: Call) -> Planned:
     grid = grid_in(call, source.grid, p.crs, p.resolution)
     method, evaluate = on_grid(call, call.names[0], source, grid, p.method, p.least_share)
     return Planned(replace(source, grid=grid, gsd_m=grid.gsd_m, formula=f"{source.formula}, {method} onto {describe(grid)}"),
-                   evaluate=evaluate, resamples=True)
+                   evaluate=evaluate, resamples=True, notes=scale_notes(source, method))
 
 
 register(Operator(
@@ -215,6 +217,7 @@ def _plan_coregister(call: Call) -> Planned:
     name, this, grid = call.names[0], call.node.id, reference.grid
     if moving.kind != "raster" or reference.kind != "raster":
         raise call.refuse("co-registration moves a raster onto another.")
+    check_scale(call, moving, "bilinear")
     side = SHIFT_WINDOW_PX
     c0, r0 = max(0, (grid.width - side) // 2), max(0, (grid.height - side) // 2)
     middle = (c0, r0, min(side, grid.width), min(side, grid.height))

@@ -20,6 +20,7 @@ from apps.tools.execute.accumulators import Histogram, OrderStatistics
 from apps.tools.execute.formula import Formula, parse
 from apps.tools.execute.indices import INDICES, STAND_INS
 from apps.tools.execute.quality import QualityParams
+from apps.tools.execute.scales import check_scale
 from apps.tools.execute.types import (
     Call,
     Kind,
@@ -597,6 +598,7 @@ def _plan_difference(call: Call) -> Planned:
         raise call.refuse(f"the inputs have different units ({before.unit} and {after.unit}).")
     if before.quantity != after.quantity:
         raise call.refuse(f"the inputs are different quantities ({before.quantity} and {after.quantity}).")
+    check_scale(call, before, p.mode)
     sources = on_grid_of(call, call.names, call.inputs, p.resample)
     expression, unit = {"difference": ("after - before", before.unit), "percent": ("100 * (after - before) / abs(before)", "%"),
                         "ratio": ("after / before", "1"), "absolute": ("abs(after - before)", before.unit),

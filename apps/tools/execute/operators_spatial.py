@@ -17,8 +17,10 @@ from apps.core.evidence.observation import Frozen
 from apps.core.geo.grid import Grid, geod_of
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import cells
+from apps.tools.execute.ground_steps import GroundSteps, ground_steps
 from apps.tools.execute.operators_products import grids_agree, joined, resampled, same_grid
 from apps.tools.execute.operators_summaries import DAYS_A_YEAR
+from apps.tools.execute.scales import check_scale, scale_notes
 from apps.tools.execute.types import (
     Call,
     Operator,
@@ -49,6 +51,10 @@ def window_sum(data: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 
 # --- terrain ---------------------------------------------------------------------------------------------------------------
+# Deviations below this share of the values are what adding them up has rounded.
+_ROUNDING = 1e-12
+
+
 class TerrainParams(Frozen):
     product: Literal["slope", "aspect", "hillshade", "relief", "roughness", "tpi", "tri"] = "slope"
     azimuth: float = Field(default=315.0, ge=0, le=360, description="of the sun, degrees clockwise from north, for hillshade")
@@ -106,10 +112,12 @@ def _plan_terrain(call: Call) -> Planned:
     if p.window % 2 == 0:
         raise call.refuse("the window must be odd.")
     grid, name = source.grid, call.names[0]
-    needs_metres = p.product in ("slope", "aspect", "hillshade")
-    if needs_metres:
+    steps: GroundSteps | None = None
+    if p.product in ("slope", "aspect", "hillshade"):
         try:
-            pixel_sizes_m(grid, source.gsd_m, 0, 1)
+            steps = ground_steps(grid)
+            if steps is None:
+                pixel_sizes_m(grid, source.gsd_m, 0, 1)
         except ValueError as error:
             raise call.refuse(f"the size of a pixel is not known: {error}.", code="NEEDS_GSD", needs={"gsd_m": True}) from error
     halo = p.window // 2 if p.product == "relief" else 1
@@ -131,10 +139,13 @@ def _plan_terrain(call: Call) -> Planned:
             data = sum((np.abs(z - padded[1 + i:1 + i + z.shape[0], 1 + j:1 + j + z.shape[1]])
                         for i in (-1, 0, 1) for j in (-1, 0, 1)), np.zeros_like(z)) / 8
         else:
-            dx, dy = pixel_sizes_m(grid, source.gsd_m, wide[1], wide[3])
             east = ndimage.correlate(z, np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=float), mode="nearest")
             south = ndimage.correlate(z, np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], dtype=float), mode="nearest")
-            gx, gy = right * east / (8 * dx), down * south / (8 * dy)  # towards east and north
+            if steps is None:
+                dx, dy = pixel_sizes_m(grid, source.gsd_m, wide[1], wide[3])
+                gx, gy = right * east / (8 * dx), down * south / (8 * dy)  # towards east and north
+            else:
+                gx, gy = steps.gradient(wide, east / 8, south / 8)
             slope = np.arctan(np.hypot(gx, gy))
             if p.product == "slope":
                 data = np.degrees(slope)
@@ -171,6 +182,7 @@ def _plan_focal(call: Call) -> Planned:
     p: FocalParams = call.params
     if p.size % 2 == 0:
         raise call.refuse("the window must be odd.")
+    check_scale(call, source, p.statistic)
     if p.statistic == "median" and p.size > 31:
         raise call.refuse("medians are taken in windows up to 31 pixels.")
     name, grid, halo = call.names[0], source.grid, p.size // 2
@@ -256,6 +268,7 @@ def _plan_composite(call: Call) -> Planned:
     _one_quantity(call, call.inputs)
     if p.method == "percentile" and p.percentile is None:
         raise call.refuse("percentile needs a number from 0 to 100.")
+    check_scale(call, call.inputs[0], p.method)
     names, inputs = _of_period(call)
     first = inputs[0]
 
@@ -291,7 +304,7 @@ def _plan_composite(call: Call) -> Planned:
                   formula=f"{p.method} over {len(names)} dates of {first.formula}")
     left = len(call.names) - len(names)
     notes = (("info", f"{len(names)} of {len(call.names)} dates lie in the months and years asked for."),) if left else ()
-    return Planned(kind, evaluate=evaluate, notes=notes)
+    return Planned(kind, evaluate=evaluate, notes=(*notes, *scale_notes(first, p.method)))
 
 
 def _quantile(data: NDArray[np.float64], valid: NDArray[np.bool_], n: NDArray[np.int64], q: float) -> NDArray[np.float64]:
@@ -356,6 +369,7 @@ def _plan_anomaly(call: Call) -> Planned:
     _one_quantity(call, call.inputs)
     now, past = call.names[0], call.names[1:]
     first: RasterType = call.inputs[0]
+    check_scale(call, first, p.mode)
     if len(past) < p.least_valid:
         raise call.refuse(f"an anomaly needs at least {p.least_valid} reference dates; {len(past)} were given.")
 
@@ -367,7 +381,9 @@ def _plan_anomaly(call: Call) -> Planned:
             mean = np.where(valid, data, 0).sum(axis=0) / n
             out = plane.data - mean
             if p.mode == "zscore":
-                out = out / np.sqrt(np.where(valid, (data - mean) ** 2, 0).sum(axis=0) / (n - 1))
+                deviation = np.sqrt(np.where(valid, (data - mean) ** 2, 0).sum(axis=0) / (n - 1))
+                # equal dates deviate by the rounding of their mean, which is no unit for anything
+                out = np.where(deviation > _ROUNDING * np.abs(mean), out / deviation, np.nan)
             elif p.mode == "percent":
                 out = 100 * out / np.abs(mean)
         return Plane(out, plane.valid & (n >= p.least_valid) & np.isfinite(out))
@@ -403,6 +419,7 @@ def _plan_pixel_trend(call: Call) -> Planned:
     years = np.array([(i.acquired_at - first).total_seconds() / 86400 / DAYS_A_YEAR for i in call.inputs])
     if len(set(years.tolist())) < 3:
         raise call.refuse("a trend needs at least three different dates.", code="NEEDS_DATES", needs={"dates": 3})
+    check_scale(call, call.inputs[0], "slope")
     names = call.names
 
     def evaluate(reads: Reads, window: Window) -> Plane:
@@ -414,6 +431,8 @@ def _plan_pixel_trend(call: Call) -> Planned:
             my = np.where(valid, data, 0).sum(axis=0) / n
             dx, dy = np.where(valid, x - mx, 0), np.where(valid, data - my, 0)
             sxx, sxy, syy = (dx * dx).sum(axis=0), (dx * dy).sum(axis=0), (dy * dy).sum(axis=0)
+            # equal dates deviate by the rounding of their mean alone
+            syy = np.where(syy > n * (_ROUNDING * my) ** 2, syy, 0.0)
             slope = sxy / sxx
             if p.output == "slope":
                 out = slope
@@ -494,6 +513,8 @@ def _plan_pca(call: Call) -> Planned:
     names, this = call.names, call.node.id
     if p.component > len(names):
         raise call.refuse(f"{len(names)} inputs have {len(names)} components.")
+    for source in call.inputs:
+        check_scale(call, source, "std")
     if not p.standardize and len({i.unit for i in call.inputs}) > 1:
         raise call.refuse("the inputs have different units; ask for standardize.")
 

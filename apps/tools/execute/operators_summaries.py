@@ -15,6 +15,7 @@ from apps.core.evidence.observation import Frozen
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
 from apps.tools.execute.indices import VEGETATION_INDICES
 from apps.tools.execute.operators_products import same_grid
+from apps.tools.execute.scales import PowerMean, check_scale, scale_notes
 from apps.tools.execute.types import (
     Accumulator,
     Call,
@@ -70,7 +71,7 @@ def statistic_of(p: StatisticParams, found: Any) -> float:
             return found.value(0.75) - found.value(0.25)
         return found.value(0.5 if p.statistic == "median" else (p.percentile or 0.0) / 100)
     m: Moments = found
-    if not m.n and p.statistic not in ("count", "sum"):
+    if not m.n and p.statistic != "count":
         return math.nan
     if p.statistic == "cv":
         return m.std(p.ddof) / abs(m.mean) if m.mean else math.nan
@@ -120,31 +121,40 @@ def moments_evidence(found: Any) -> dict[str, JsonValue]:
     return {"n_valid": 0}
 
 
-def _check_statistic(call: Call, p: Any) -> None:
+def _check_statistic(call: Call, p: Any, raster: RasterType) -> None:
     if p.statistic == "percentile" and p.percentile is None:
         raise call.refuse("percentile needs a number from 0 to 100.")
+    check_scale(call, raster, p.statistic)
 
 
 def _plan_statistic(call: Call) -> Planned:
     source: RasterType = call.inputs[0]
     p: StatisticParams = call.params
-    _check_statistic(call, p)
+    _check_statistic(call, p, source)
+    is_power = source.unit == "dB" and p.statistic == "mean"
     if source.kind == "classes" and p.statistic not in ("count", "min", "max"):
         raise call.refuse("a class map has no mean; ask for the area or share of a class.")
 
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
         n = found[0].n
-        if not n and p.statistic not in ("count", "sum"):
+        if not n and p.statistic != "count":
             raise call.refuse(f"no valid pixel of {source.scene_names} is left, so there is no {p.statistic}.",
                               code="TOOL_FAILED", needs={"valid_px": True})
         value = statistic_of(p, found[0])
         if not math.isfinite(value):
             raise call.refuse(f"the {p.statistic} of {n} values is undefined (all equal, too few, or a mean of 0).",
                               code="TOOL_FAILED")
-        return Value(value, n, moments_evidence(found[0]))
+        evidence = moments_evidence(found[0])
+        if is_power:
+            evidence["mean_power_dB"] = found[1].decibels()
+        return Value(value, n, evidence)
+
+    def reduce() -> list[Target]:
+        asked: list[Target] = [((call.names[0],), accumulators_for(p))]
+        return [*asked, ((call.names[0],), PowerMean())] if is_power else asked
 
     kind = ValueType("value", "statistic", source.quantity, unit_of_statistic(p, source.unit), range_of_statistic(p, source))
-    return Planned(kind, reduce=lambda: [((call.names[0],), accumulators_for(p))], finish=finish)
+    return Planned(kind, reduce=reduce, finish=finish, notes=scale_notes(source, p.statistic))
 
 
 register(Operator(
@@ -330,8 +340,8 @@ class TrendParams(Frozen):
 
 
 def _series_inputs(call: Call) -> None:
-    _check_statistic(call, call.params)
     rasters: tuple[RasterType, ...] = call.inputs
+    _check_statistic(call, call.params, rasters[0])
     undated = [r.scene_names for r in rasters if r.acquired_at is None]
     if undated:
         raise call.refuse(f"{', '.join(undated)} {'has' if len(undated) == 1 else 'have'} no date.", code="NEEDS_DATES",
@@ -414,6 +424,8 @@ def _plan_series(call: Call) -> Planned:
         return Value(value, n_valid, evidence, tuple(items), warnings=tuple(warnings))
 
     span = range_of_statistic(StatisticParams(statistic=p.statistic, percentile=p.percentile), source)
+    if p.over == "sum":
+        check_scale(call, source, "sum")
     if p.over in ("count_above", "mean_above") and p.limit is None:
         raise call.refuse(f"{p.over} needs a limit.")
     if p.over == "count_above":
@@ -423,7 +435,7 @@ def _plan_series(call: Call) -> Planned:
     unit = unit_of_statistic(StatisticParams(statistic=p.statistic, percentile=p.percentile), source.unit)
     unit = "1" if p.pick or p.over == "count_above" else unit
     kind = ValueType("value", "date" if p.pick else "series", source.quantity, unit, span)
-    return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=scale_notes(source, p.statistic))
 
 
 def _per_date(call: Call) -> list[Target]:
@@ -468,11 +480,14 @@ def _plan_trend(call: Call) -> Planned:
                                           "method": p.method, "statistic": p.statistic, "origin": items[0]["date"]}
         if p.method == "linear":
             fit = stats.linregress(x, y)
-            half = float(stats.t.ppf(0.975, len(x) - 2) * fit.stderr)
+            if np.ptp(y) > 0:
+                half = float(stats.t.ppf(0.975, len(x) - 2) * fit.stderr)
+                p_value, r2 = float(fit.pvalue), finite(float(fit.rvalue) ** 2)
+            else:  # a line without scatter has no test; scipy gives NaN
+                half, p_value, r2 = 0.0, 1.0, 0.0
             slope, interval = float(fit.slope), (float(fit.slope) - half, float(fit.slope) + half)
-            evidence |= {"p_value": finite(float(fit.pvalue)), "intercept": float(fit.intercept),
-                         "r2": finite(float(fit.rvalue) ** 2), "stderr": float(fit.stderr)}
-            p_value = float(fit.pvalue)
+            evidence |= {"p_value": finite(p_value), "intercept": float(fit.intercept), "r2": r2,
+                         "stderr": finite(float(fit.stderr)) if half else 0.0}
         else:
             fit = stats.theilslopes(y, x, 0.95)
             s, z, p_value = mann_kendall(y)

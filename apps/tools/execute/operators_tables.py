@@ -36,6 +36,7 @@ from apps.tools.execute.operators_summaries import (
     statistic_of,
     unit_of_statistic,
 )
+from apps.tools.execute.scales import scale_notes
 from apps.tools.execute.types import (
     Call,
     NoParams,
@@ -217,7 +218,7 @@ def _plan_zonal(call: Call) -> Planned:
     if p.statistic == "area" and raster.grid.crs is None and raster.gsd_m is None:
         raise call.refuse("neither CRS nor GSD is known, so pixels have no area.", code="NEEDS_GSD", needs={"gsd_m": True})
     s = StatisticParams(statistic="mean" if by_mask else p.statistic, percentile=p.percentile, ddof=p.ddof)  # type: ignore[arg-type]
-    _check_statistic(call, s)
+    _check_statistic(call, s, raster)
     masks: list[RegionMask | None] = []
     outside: list[str] = []
     covered: list[float] = []
@@ -290,7 +291,7 @@ def _plan_zonal(call: Call) -> Planned:
     def reduce() -> list[Any]:
         return [((call.names[0],), Zonal(masks, TrueArea if by_mask else lambda: accumulators_for(s)))]
 
-    return Planned(kind, reduce=reduce, finish=finish)
+    return Planned(kind, reduce=reduce, finish=finish, notes=() if by_mask else scale_notes(raster, s.statistic))
 
 
 register(Operator(

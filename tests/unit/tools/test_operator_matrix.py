@@ -234,7 +234,7 @@ def test_another_place_is_the_same_value_or_a_refusal(op: str, nodes: Nodes, gri
     place = {"degrees": DEGREES, "turned": TURNED, "none": PLAIN}[grid]
     o, b = run(nodes, *all_dates(grid=place))
     if op in OF_THE_GROUND or op == "raster.product.amplitude":
-        refused = {("raster.product.terrain", "turned"): "rotated", ("raster.product.terrain", "none"): "neither CRS nor GSD",
+        refused = {("raster.product.terrain", "none"): "neither CRS nor GSD",
                    ("raster.summarize.area", "none"): "neither CRS nor GSD", ("asset.bounds", "none"): "no CRS",
                    ("raster.product.reproject", "none"): "without CRS", ("raster.product.coregister", "none"): "CRS"}
         part = refused.get((op, grid))
