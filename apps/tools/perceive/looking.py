@@ -1,7 +1,7 @@
-"""What detectors look at: real samples on pixels that are square on the ground, and how much of it could be seen at all.
+"""What models look at: real samples on pixels that are square on the ground, and how much of it could be seen at all.
 
-Detectors look for shapes: on pixels twice as long as wide a disc is no disc. Such a picture is resampled to square pixels first,
-and what is found is told in pixels of the scene again. Of complex samples the amplitude is looked at.
+Detectors and classifiers look for shapes: on pixels twice as long as wide a disc is none. Such a picture is resampled to square
+pixels first, and what is found is told in pixels of the scene again. Of complex samples the amplitude is looked at.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def real(data: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 class LookedAt:
-    """A reader of a scene as detectors see it: amplitude for complex samples, square pixels for oblong ones.
+    """A reader of a scene as models see it: amplitude for complex samples, square pixels for oblong ones.
 
     ``factor``: pixels of this picture a pixel of the scene, along a row and along a column. ToolAbstainedError where pixels are
     more than LONGEST_PIXEL times as long as wide.
@@ -151,6 +151,19 @@ class LookedAt:
         """What the evidence says of it."""
         return {"pixels": "resampled to square ones" if self.is_resampled else "as they are",
                 "factor": [round(f, 4) for f in self.factor], "amplitude_of_complex": self.is_complex}
+
+
+def on_scene(window: Window, looked: LookedAt) -> tuple[float, float, float, float]:
+    """A window of the picture that was looked at (left, top, width, height) in pixels of the scene."""
+    (x, y, w, h), (fx, fy) = window, looked.factor
+    return window if not looked.is_resampled else (x / fx, y / fy, w / fx, h / fy)
+
+
+def resampling_note(looked: LookedAt) -> str:
+    """The line of the log where a scene was resampled for the look."""
+    grid = looked.info.grid
+    return (f"The pixels of {looked.inner.info.name} are not square on the ground; they were resampled to {grid.width} × "
+            f"{grid.height} square ones for the look.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import ObjectsMethod, PerceiveArguments, ToolContext, ToolOutcome, input_ref
 from apps.tools.perceive.classical import METHODS, ClassicalMethod, method_for
-from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, Seen, look_over, refuse_unseen
+from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, Seen, look_over, refuse_unseen, resampling_note
 from apps.tools.perceive.veil import MOST_HIDDEN, Veil, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.zoo.cards import ClassCard, ModelCard
@@ -106,8 +106,7 @@ def perceive_objects(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     if reader.is_complex:
         ctx.log("info", AMPLITUDE_NOTE)
     if reader.is_resampled:
-        ctx.log("info", f"The pixels of {scene.name} are not square on the ground; they were resampled to "
-                        f"{looked.grid.width} × {looked.grid.height} square ones for the look.")
+        ctx.log("info", resampling_note(reader))
     found: dict[str, Boxes] = {}
     unseen: dict[str, Boxes] = {}
     passes: dict[str, Pass] = {}

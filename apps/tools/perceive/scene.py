@@ -21,7 +21,7 @@ from apps.core.evidence.observation import NOT_SEEN, Configuration, Evidence, La
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
-from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, look_over, refuse_unseen
+from apps.tools.perceive.looking import AMPLITUDE_NOTE, LookedAt, look_over, on_scene, refuse_unseen, resampling_note
 from apps.tools.perceive.objects import Pixels, colour_bands
 from apps.tools.perceive.veil import Veil, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
@@ -108,16 +108,19 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     classifier = load_classifier(card, path)
     bands, grey = colour_bands(scene, card)
     region = RegionMask.of(args.region, args.region_crs, scene.grid, scene.name or "the scene")
-    reader = LookedAt(ctx.reader(scene.scene_id), is_resampling=False)
+    own = ctx.reader(scene.scene_id)
+    reader = LookedAt(own)
     veil = veil_of(ctx, scene, args)
-    seen = look_over(reader, bands, region, ctx.is_cancelled, veil.hidden if veil is not None else None)
+    seen = look_over(own, bands, region, ctx.is_cancelled, veil.hidden if veil is not None else None)
     refuse_unseen(seen, scene, "a kind of place", least_px=LEAST_SIDE_PX, needs_contrast=False, needs_tones=True)
     quality, masked = tell(ctx, veil, seen.hidden_px, seen.hidden_px + seen.valid_px, "the kind of place")
     if reader.is_complex:
         ctx.log("info", AMPLITUDE_NOTE)
+    if reader.is_resampled:
+        ctx.log("info", resampling_note(reader))
     source = Pixels(reader, bands, reader.info)
     problems = [*_misfits(card, scene, grey), *_show(source, card, scene)]
-    images, windows, unseen, possible = _look(ctx, source, region, card, scene, veil, reader)
+    images, windows, unseen, possible = _look(ctx, source, reader.region(region), card, reader.info, veil, reader)
     if not images:
         raise ToolAbstainedError("The scene has no window with enough valid pixels that can be seen.", code="TOOL_FAILED")
     looked = time.monotonic()
@@ -127,7 +130,7 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     ranked = sorted(((w, v) for w, v in view.p.items() if v is not None), key=lambda i: -i[1])
     top = ranked[0][0]
     unknown = [label for label in labels if not cover[label]]
-    gsd = scene.effective_gsd_m
+    gsd, looked_gsd = scene.effective_gsd_m, reader.info.effective_gsd_m
     reason = _no_answer(view, card, ranked)
     n_outside = int((~view.inside).sum())
     if view.in_scope and n_outside > MOST_OUTSIDE * len(images):
@@ -137,10 +140,12 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
     items: list[dict[str, JsonValue]] = [{"class": label, "p": round(v, 4), **view.figures(label)} for label, v in ranked[:100]]
     top_k = np.argsort(-view.mean)[:5]
     layers: tuple[LayerRef, ...] = () if len(images) < 2 else (ctx.layers.put_features(
-        _window_features(windows, view), kind="polygons", crs="image", label="windows", scene_id=scene.scene_id),)
+        _window_features([on_scene(w, reader) for w in windows], view), kind="polygons", crs="image", label="windows",
+        scene_id=scene.scene_id),)
     if unseen:
         layers += (ctx.layers.put_features(
-            [{"type": "Feature", "geometry": _rectangle(w), "properties": {"class": NOT_SEEN}} for w in unseen],
+            [{"type": "Feature", "geometry": _rectangle(on_scene(w, reader)), "properties": {"class": NOT_SEEN}}
+             for w in unseen],
             kind="polygons", crs="image", label=NOT_SEEN, scene_id=scene.scene_id),)
         ctx.log("info", f"{len(unseen)} windows lie under cloud or shadow for the most part and were left out.")
     in_range = gsd is not None and (card.gsd_m is None or card.gsd_m[0] <= gsd <= card.gsd_m[1])
@@ -163,8 +168,8 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
                           "windows": len(images), "windows_possible": possible, "windows_out_of_scope": n_outside,
                           "windows_not_seen": len(unseen),
                           "area": ground_searched(scene.grid, gsd, seen.valid_px, seen.asked_px), **masked,
-                          "window_px": list(windows[0][2:]),
-                          "window_m": None if gsd is None else round(gsd * windows[0][2], 1),
+                          "looked_at": reader.told(), "window_px": [round(v, 2) for v in on_scene(windows[0], reader)[2:]],
+                          "window_m": None if gsd is None or looked_gsd is None else round(looked_gsd * windows[0][2], 1),
                           "scope_score": None if view.scope is None else round(view.scope, 3),
                           "agreement_of_windows": round(view.agreement, 3), "spread": round(view.spread, 3),
                           "seconds_per_window": round(looked / len(images), 5),
@@ -267,7 +272,7 @@ def _no_answer(view: _View, card: ModelCard, ranked: Sequence[tuple[str, float]]
     return ""
 
 
-def _window_features(windows: Sequence[Window], view: _View) -> list[dict[str, Any]]:
+def _window_features(windows: Sequence[tuple[float, float, float, float]], view: _View) -> list[dict[str, Any]]:
     """One rectangle a window with its likeliest label, for the map."""
     out = []
     for k, (x, y, w, h) in enumerate(windows):
@@ -278,7 +283,7 @@ def _window_features(windows: Sequence[Window], view: _View) -> list[dict[str, A
     return out
 
 
-def _rectangle(window: Window) -> dict[str, Any]:
+def _rectangle(window: tuple[float, float, float, float]) -> dict[str, Any]:
     x, y, w, h = window
     return {"type": "Polygon", "coordinates": [[[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x, y]]]}
 

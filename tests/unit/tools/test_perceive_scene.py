@@ -141,23 +141,80 @@ def test_a_sentinel_scene_is_shown_as_the_model_knows_it_and_tells_its_shares(sh
     b = sentinel(shared_data, "water_flood/Spain_7370579_S2Hand.tif", {"blue": 2, "green": 3, "red": 4}, gsd_m=10.0)
     o = classify(b)
     assert o.evidence.source["stretch"] == {"kind": "reflectance, as in the model's training pictures", "low": 0.0, "high": 0.275}
-    i = o.evidence.intermediate
-    assert (i["windows"], i["windows_possible"], i["window_m"]) == (64, 64, 640.0)
+    i: Any = o.evidence.intermediate
+    # its pixels, in degrees, are 7.9 by 10 m: the look is on square ones
+    assert (i["windows"], i["windows_possible"], i["window_m"]) == (63, 63, 640.0)
+    assert i["looked_at"]["factor"] == [1.0, pytest.approx(10.0 / 7.9, abs=0.02)] and i["window_px"] == [72.0, 56.89]
     assert sum(float(str(x["p"])) for x in o.result.items) == pytest.approx(1.0, abs=0.01)
     told = sum(int(str(x["windows"])) for x in o.result.items)
-    assert told == 64 - int(str(i["windows_out_of_scope"])) and 0 < float(str(i["spread"])) < 1
+    assert told == 63 - int(str(i["windows_out_of_scope"])) and 0 < float(str(i["spread"])) < 1
     # irrigated orchards and fields after a flood; what the flood made is like nothing the model learnt, so that four fifths of
     # the rest are no half of the scene
     first = o.result.items[0]
     assert first["class"] == "PermanentCrop" and float(str(first["p"])) > 0.75 and int(str(i["windows_out_of_scope"])) > 10
-    assert o.result.value is None and "PermanentCrop 44%" in o.status.reason
+    assert o.result.value is None and "PermanentCrop 48%" in o.status.reason
     assert any("were left out" in line.message for line in o.status.log)
     features = b.layers.read_features(o.result.layers[0])
-    assert len(features) == 64 and {f["properties"]["class"] for f in features} >= {"PermanentCrop", "out of scope"}
+    assert len(features) == 63 and {f["properties"]["class"] for f in features} >= {"PermanentCrop", "out of scope"}
 
 
 @pytest.mark.ml
 def test_labels_of_everyday_words_are_sums_of_classes(shared_data: Path) -> None:
     b = sentinel(shared_data, "water_flood/Spain_7370579_S2Hand.tif", {"blue": 2, "green": 3, "red": 4}, gsd_m=10.0)
     o = classify(b, "farmland", "city", "forest")
-    assert o.result.items[0]["class"] == "farmland" and "farmland 44%" in o.status.reason
+    assert o.result.items[0]["class"] == "farmland" and "farmland 49%" in o.status.reason
+
+
+# --- oblong pixels ---------------------------------------------------------------------------------------------------------
+def oblong(picture: tuple[Any, Any], pixel: tuple[float, float], by: tuple[int, int]) -> Bench:
+    """A picture with ``by`` pixels (along a row, along a column) averaged into one: each is oblong on the ground."""
+    info, stored = picture
+    n, rows, columns = stored.shape
+    bx, by_ = by
+    rows, columns = rows // by_ * by_, columns // bx * bx
+    small = stored[:, :rows, :columns].reshape(n, rows // by_, by_, columns // bx, bx).mean(axis=(2, 4))
+    small = small.round().astype(stored.dtype)
+    grid = info.grid.model_copy(update={"crs": "EPSG:32630", "width": small.shape[2], "height": small.shape[1],
+                                        "transform": (pixel[0] * bx, 0.0, 600000.0, 0.0, -pixel[1] * by_, 5600000.0)})
+    return Bench((info.model_copy(update={"grid": grid}), small))
+
+
+@pytest.mark.ml
+def test_the_kind_of_place_is_the_same_on_oblong_pixels(shared_data: Path) -> None:
+    """Real pictures of 0.3 m whose columns, or rows, were averaged by two: the same places, half as many pixels one way."""
+    names = ("harbor", "parkinglot", "storagetanks", "baseballdiamond", "intersection", "tenniscourt", "mobilehomepark", "runway")
+    same = {(1, 1): 0, (2, 1): 0, (1, 2): 0}
+    for name in names:
+        picture = from_file(shared_data / f"training/scene/ucmerced/test/{name}/{name}85.jpg", RGB)
+        for by in same:
+            o = classify(oblong(picture, (0.3, 0.3), by))
+            same[by] += o.result.items[0]["class"] == name
+            i: Any = o.evidence.intermediate
+            assert (i["windows"], i["window_m"]) == (1, pytest.approx(76.8, abs=1.0)), (name, by)
+            assert i["window_px"] == [pytest.approx(256 / by[0], abs=1), pytest.approx(256 / by[1], abs=1)]
+            assert (i["looked_at"]["pixels"] == "as they are") is (by == (1, 1))
+            assert any("not square on the ground" in line.message for line in o.status.log) is (by != (1, 1))
+    assert same[1, 1] == len(names) and min(same.values()) >= len(names) - 1
+
+
+@pytest.mark.ml
+def test_windows_of_an_oblong_scene_lie_where_they_lie_on_the_ground(shared_data: Path) -> None:
+    b = sentinel(shared_data, "water_flood/Spain_7370579_S2Hand.tif", {"blue": 2, "green": 3, "red": 4})
+    info, stored = b.question.scenes[0], b.stored["s"][:, :510]
+    square = info.grid.model_copy(update={"crs": "EPSG:32630", "height": 510, "transform": (10.0, 0.0, 6e5, 0.0, -10.0, 4.2e6)})
+    whole = Bench((info.model_copy(update={"grid": square}), stored))
+    flat = oblong((info, np.repeat(stored, 2, axis=1)), (10.0, 5.0), (1, 3))       # 10 by 15 m
+    one, other = classify(whole), classify(flat)
+    assert one.evidence.intermediate["windows"] == other.evidence.intermediate["windows"] == 64
+    first, second = (x.layers.read_features(o.result.layers[0]) for x, o in ((whole, one), (flat, other)))
+    for f, g in zip(first, second, strict=True):
+        at, half = np.array(f["geometry"]["coordinates"][0]), np.array(g["geometry"]["coordinates"][0])
+        assert np.abs(half * (1, 1.5) - at).max() < 2
+    alike = np.mean([f["properties"]["class"] == g["properties"]["class"] for f, g in zip(first, second, strict=True)])
+    assert alike > 0.7 and one.result.items[0]["class"] == other.result.items[0]["class"]
+
+
+def test_pixels_six_times_as_long_as_wide_show_no_place(shared_data: Path) -> None:
+    picture = from_file(shared_data / "training/scene/ucmerced/test/harbor/harbor85.jpg", RGB)
+    o = classify(oblong(picture, (0.15, 0.15), (1, 6)), "harbor", "forest")
+    assert o.status.state == "failed" and o.result.value is None and "times as long as wide" in o.status.reason

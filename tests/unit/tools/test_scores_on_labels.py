@@ -1,8 +1,8 @@
 """The scores that cards and docs/coverage.md tell, measured anew from the label files by arithmetic written here.
 
 Whole calls of the tool are scored, on labels that their makers drew. Matching, average precision and calibration error
-(scoring.py) share no line with what made the cards. Subsets are drawn by a fixed seed; what is expected of a subset leaves room for the
-arithmetic of the machine alone (bfloat16 or float32), and lies near what the card tells of the whole.
+(scoring.py) share no line with what made the cards. Subsets are drawn by a fixed seed; what is expected of one leaves room for
+the arithmetic of the machine alone (bfloat16 or float32), and lies near what the card tells of the whole.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def test_crowns_of_a_forest_and_of_sparse_conifers(shared_data: Path) -> None:
     b = Bench(from_file(shared_data / "trees/OSBS_029.tif", RGB))
     found, truth = found_by(b, objects(b, "tree"), "tree"), osbs(shared_data)
     assert (len(truth), len(found)) == (61, 55)
-    assert precision_recall(found, truth, 0.4) == (pytest.approx(40 / 55), pytest.approx(40 / 61))
+    assert precision_recall(found, truth, 0.4) == pytest.approx((40 / 55, 40 / 61))
     info, stored = from_file(shared_data / "trees/2019_YELL_2_541000_4977000_image_crop.png", RGB)
     b = Bench((info.model_copy(update={"gsd_m": 0.1}), stored))
     o = objects(b, "tree")
     found, truth = found_by(b, o, "tree"), yell(shared_data)
     assert (len(truth), len(found)) == (279, 370)
-    assert precision_recall(found, truth, 0.4) == (pytest.approx(0.34, abs=0.01), pytest.approx(0.45, abs=0.01))
+    assert precision_recall(found, truth, 0.4) == pytest.approx((0.34, 0.45), abs=0.01)
     item = o.result.items[0]
     # so many wrong boxes and so many missed trees: the interval must hold the labelled number all the same
     assert item["low"] <= len(truth) <= item["high"] and item["high"] - item["low"] > len(truth)
