@@ -18,7 +18,18 @@ from shapely.geometry.base import BaseGeometry
 from apps.core.geo.grid import transformer
 from apps.verification.checks.case import Case, number_of
 from apps.verification.cuts import Sheet, named_instances, of_kind
-from apps.verification.ground import WITHOUT_METRES, CannotPlaceError, Placed, on_plane, place, source_of, standing_in
+from apps.verification.ground import (
+    BY_A_HAIR,
+    FINE_HAIR,
+    HAIR,
+    WITHOUT_METRES,
+    CannotPlaceError,
+    Placed,
+    on_plane,
+    place,
+    source_of,
+    standing_in,
+)
 from apps.verification.units import dimension, to_si
 
 # Two ways to measure one figure agree to this share of it.
@@ -111,13 +122,16 @@ def _by_relation(case: Case, subject: Placed, condition: dict[str, Any]) -> Thre
     one, other = degrees if relation in WITHOUT_METRES else on_plane(subject, reference)
     limit = number_of(condition.get("distance_m")) or 0.0
 
-    def standing(distance: float) -> NDArray[np.bool_]:
-        found = standing_in(relation, one, other, distance, 1, degrees)
+    def standing(distance: float, hair: float = HAIR) -> NDArray[np.bool_]:
+        found = standing_in(relation, one, other, distance, 1, degrees, hair)
         if found is None:
             raise CannotPlaceError(f"the relation {relation} is not followed here")
         return found
 
     mine = standing(limit)
+    if relation in BY_A_HAIR:
+        fine = standing(limit, FINE_HAIR)
+        return mine, mine & fine, mine | fine
     if relation not in ("within", "beyond"):
         return mine, mine, mine
     room = max(subject.pixel_m, reference.pixel_m, REL * limit)

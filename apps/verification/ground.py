@@ -160,6 +160,10 @@ def on_plane(*placed: Placed) -> list[list[BaseGeometry]]:
     return [[move(g) for g in p.shapes] for p in placed]
 
 
+# Common outlines are equal in degrees but for their last digits. What lies 2 mm and less beside another's outline may be said to
+# meet, overlap or stick out: either answer is right.
+HAIR, FINE_HAIR = 2e-8, 1e-10
+BY_A_HAIR = frozenset({"wholly_inside", "overlaps", "not_overlapping", "touches", "apart"})
 # Relations that need no metres: they are the same in degrees, however far the things reach.
 WITHOUT_METRES = frozenset({"inside", "outside", "wholly_inside", "overlaps", "not_overlapping", "touches", "apart"})
 
@@ -191,10 +195,16 @@ def _plane(lon: float, lat: float) -> str:
 
 
 def standing_in(
-    relation: str, one: list[BaseGeometry], other: list[BaseGeometry], distance_m: float, nearest_k: int, degrees: tuple[Any, Any]
+    relation: str,
+    one: list[BaseGeometry],
+    other: list[BaseGeometry],
+    distance_m: float,
+    nearest_k: int,
+    degrees: tuple[Any, Any],
+    hair: float = HAIR,
 ) -> NDArray[np.bool_] | None:
     """Which of ``one`` stand in the relation to ``other`` (both in metres; ``degrees``: the same in degrees); None for a
-    relation that is not known here."""
+    relation that is not known here. ``hair``: outlines that lie so near (degrees) are one."""
     if not other or not one:
         return np.full(len(one), relation in ("beyond", "outside", "not_overlapping", "apart"))
     shapes, tree = np.array(one, dtype=object), shapely.STRtree(other)
@@ -210,19 +220,19 @@ def standing_in(
         within[tree.query(middles, predicate="intersects")[0]] = True
         return ~within
     elif relation == "wholly_inside":
-        # common outlines are equal in degrees; a hair of 2 mm keeps a shared edge inside
-        wide = shapely.buffer(shapely.union_all(np.array(degrees[1], dtype=object)), 2e-8)
+        # a hair keeps a shared edge inside
+        wide = shapely.buffer(shapely.union_all(np.array(degrees[1], dtype=object)), hair)
         return np.asarray(shapely.covers(wide, np.array(degrees[0], dtype=object)))
     elif relation == "inside":
         hit = tree.query(middles, predicate="intersects")[0]
     elif relation in ("overlaps", "touches", "not_overlapping", "apart"):
         # common outlines are equal in degrees; a projection bends edges with other vertices differently
         mine, theirs = (np.array(d, dtype=object) for d in degrees)
-        pairs = shapely.STRtree(theirs).query(mine, predicate="dwithin", distance=2e-8)
+        pairs = shapely.STRtree(theirs).query(mine, predicate="dwithin", distance=hair)
         area = shapely.area(shapely.intersection(mine[pairs[0]], theirs[pairs[1]]))
         common = np.bincount(pairs[0], weights=area, minlength=len(one))
         near = np.bincount(pairs[0], minlength=len(one)) > 0
-        wide = common > 2e-8 * shapely.length(mine)
+        wide = common > hair * shapely.length(mine)
         thin = (shapely.area(mine[pairs[0]]) == 0) | (shapely.area(theirs[pairs[1]]) == 0)
         through = thin & shapely.intersects(mine[pairs[0]], theirs[pairs[1]]) & ~shapely.touches(mine[pairs[0]], theirs[pairs[1]])
         wide |= np.bincount(pairs[0][through], minlength=len(one)) > 0

@@ -35,6 +35,9 @@ from apps.verification.chosen import (
 )
 from apps.verification.cuts import CUTS, Sheet, amount, grown, kept, region_of
 from apps.verification.ground import (
+    BY_A_HAIR,
+    FINE_HAIR,
+    HAIR,
     WITHOUT_METRES,
     CannotPlaceError,
     Placed,
@@ -115,8 +118,8 @@ def relation_recomputes(case: Case) -> Finding:
     k = nearest if isinstance(nearest, int) else 1
     degrees = (subject.shapes, reference.shapes)
 
-    def kept(distance: float) -> NDArray[np.bool_] | None:
-        return standing_in(relation, one, other, distance, k, degrees) if relation else np.ones(len(one), dtype=bool)
+    def kept(distance: float, hair: float = HAIR) -> NDArray[np.bool_] | None:
+        return standing_in(relation, one, other, distance, k, degrees, hair) if relation else np.ones(len(one), dtype=bool)
 
     mine, keep = case.value, kept(limit)
     if keep is None:
@@ -127,6 +130,8 @@ def relation_recomputes(case: Case) -> Finding:
         if relation in ("within", "beyond"):
             room = max(slack, 2e-3 * limit)
             counts += [int(m.sum()) for d in (limit - room, limit + room) if (m := kept(max(0.0, d))) is not None]
+        elif relation in BY_A_HAIR and (fine := kept(limit, FINE_HAIR)) is not None:
+            counts.append(int(fine.sum()))
         scale = 1.0 if metric == "count" else 1.0 / (len(other) if by_reference else n_all)
         if metric == "density":
             per = {"1/km2": 1e6, "1/ha": 1e4, "1/m2": 1.0}.get(case.observation.result.unit)
@@ -148,8 +153,13 @@ def relation_recomputes(case: Case) -> Finding:
         truth = float(shapely.area(shapely.union_all(chosen))) if chosen else 0.0
         mine, unit = to_si(case.value, case.observation.result.unit) or 0.0, "m2"
         edge = slack * float(shapely.length(np.array(chosen, dtype=object)).sum()) if chosen else 0.0
+        low = high = truth
+        if relation in BY_A_HAIR and (fine := kept(limit, FINE_HAIR)) is not None:
+            few = [g for g, yes in zip(one, fine, strict=True) if yes]
+            other_truth = float(shapely.area(shapely.union_all(few))) if few else 0.0
+            low, high = min(truth, other_truth), max(truth, other_truth)
         # what may be on either side of a limit may be in the figure or not
-        good = abs(mine - truth) <= 4e-3 * truth + edge or bool(chosen_few.n_unsure)
+        good = low - 4e-3 * low - edge <= mine <= high + 4e-3 * high + edge or bool(chosen_few.n_unsure)
     else:
         chosen = [g for g, yes in zip(one, keep, strict=True) if yes]
         if not chosen:
@@ -499,9 +509,14 @@ def _standing(case: Case, spec: dict[str, Any], relation: str, subject: Placed) 
     one, other = degrees if relation in WITHOUT_METRES else on_plane(subject, reference)
     nearest = spec.get("nearest_k")
     k = nearest if isinstance(nearest, int) else 1
-    found = standing_in(relation, one, other, number_of(spec.get("distance_m")) or 0.0, k, degrees)
+    limit = number_of(spec.get("distance_m")) or 0.0
+    found = standing_in(relation, one, other, limit, k, degrees)
     if found is None:
         raise CannotPlaceError("a relation that is not followed here")
+    if relation in BY_A_HAIR:
+        fine = standing_in(relation, one, other, limit, k, degrees, FINE_HAIR)
+        if fine is not None and not np.array_equal(found, fine):
+            raise CannotPlaceError("some lie so nearly on an outline that they may be in or out")
     return found
 
 
