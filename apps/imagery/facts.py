@@ -59,6 +59,7 @@ class RasterFacts(BaseModel):
     is_picture: bool = False
     has_mask: bool = False
     has_palette: bool = False
+    is_amplitude: bool = Field(default=False, description="the file's samples are complex; the bands hold their amplitude")
     tags: dict[str, ShortText] = Field(default_factory=dict)
     changes: tuple[str, ...] = ()
     variables: tuple[str, ...] = Field(default=(), description="netCDF variables that could be read instead")

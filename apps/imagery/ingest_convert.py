@@ -16,14 +16,14 @@ from apps.core.errors import UserError
 from apps.imagery.facts import BandFacts, RasterFacts
 from apps.imagery.formats import NETCDF, PNG, TIFF, format_of
 from apps.imagery.hints import SceneHints
-from apps.imagery.ingest_facts import open_upload, read_facts, unreadable
+from apps.imagery.ingest_facts import COMPLEX_BYTES, open_upload, read_facts, unreadable
 from apps.imagery.writers import STREAM_OPTIONS, write_cog, write_cog_of_plain
 
 
 def convert(source: Path, target: Path, name: str, hints: SceneHints) -> RasterFacts:
     """Writes the COG of ``source`` to ``target``. Stored values are kept as they are; what had to be changed
-    (a palette picture becomes colours, bits become bytes, a netCDF variable becomes a raster) stands in
-    ``changes``.
+    (a palette picture becomes colours, bits become bytes, complex samples their amplitude, a netCDF variable
+    becomes a raster) stands in ``changes``.
 
     Raises UserError UNSAFE_FILE, UNREADABLE, TOO_LARGE or BAD_ARGUMENT.
     """
@@ -51,7 +51,9 @@ def _convert(source: Path, plain: Path, target: Path, name: str, hints: SceneHin
     with dataset:
         facts = read_facts(dataset, kind, source.stat().st_size)
         bits = {dataset.tags(i, ns="IMAGE_STRUCTURE").get("NBITS") for i in dataset.indexes} - {None}
-        if facts.has_palette and kind is PNG:
+        if facts.dtype in COMPLEX_BYTES:
+            facts = _amplitude(dataset, plain, facts)
+        elif facts.has_palette and kind is PNG:
             facts = _expand_palette(dataset, plain, facts)
         elif any(b not in ("8", "16", "32", "64") for b in bits):
             _copy_plain(dataset, plain)
@@ -86,6 +88,35 @@ def _copy_plain(dataset: Any, plain: Path) -> None:
             out.write(dataset.read(window=window), window=window)
         if dataset.colorinterp[0] is ColorInterp.palette:
             out.write_colormap(1, dataset.colormap(1))
+
+
+AMPLITUDE = (
+    "The samples are complex numbers; the scene holds their amplitude, the root of the sum of both squares. "
+    "The phase stays in the file as it was uploaded."
+)
+
+
+def _amplitude(dataset: Any, plain: Path, facts: RasterFacts) -> RasterFacts:
+    """Amplitudes of complex samples, |scale · z + offset|, as real numbers: complex ones have no order, so no statistic,
+    threshold or colour is defined on them. Pixels that are fill, masked, or no numbers become NaN: the amplitude of a fill value
+    looks like data."""
+    kind = "float64" if facts.dtype == "complex128" else "float32"
+    with rasterio.open(plain, "w", **_profile(dataset, dataset.count) | {"dtype": kind, "nodata": float("nan")}) as out:
+        for _, window in dataset.block_windows(1):
+            for k, band in enumerate(facts.bands, start=1):
+                z = dataset.read(k, window=window).astype(np.complex128)
+                is_seen = np.isfinite(z.real) & np.isfinite(z.imag)
+                if band.nodata is not None:
+                    is_seen &= ~((z.real == band.nodata) & ((z.imag == 0) | (z.imag == band.nodata)))
+                if facts.has_mask:
+                    is_seen &= dataset.read_masks(k, window=window) != 0
+                with np.errstate(over="ignore"):
+                    real = np.abs(z * band.scale + band.offset).astype(kind)
+                out.write(np.where(is_seen & np.isfinite(real), real, np.nan).astype(kind), k, window=window)
+    bands = tuple(b.model_copy(update={"nodata": None, "scale": 1.0, "offset": 0.0, "color": "gray"}) for b in facts.bands)
+    return facts.model_copy(
+        update={"dtype": kind, "bands": bands, "has_mask": False, "is_amplitude": True, "changes": (AMPLITUDE,)}
+    )
 
 
 def _expand_palette(dataset: Any, plain: Path, facts: RasterFacts) -> RasterFacts:

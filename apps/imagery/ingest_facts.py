@@ -19,6 +19,8 @@ from apps.imagery.readers import GDAL_OPTIONS
 # Values that programs write for "nothing here".
 SENTINELS = (0.0, -9999.0, -32768.0, -3.4028234663852886e38, 1e20, -99999.0, -999.0, 32767.0, 65535.0, 255.0)
 _EDGE_PX = 1024
+# Complex types that are read, with the bytes of a sample; integers of 32 bits are not, since no reader here keeps them whole.
+COMPLEX_BYTES = {"complex_int16": 4, "complex64": 8, "complex128": 16}
 
 
 def unreadable(name: str, why: str) -> UserError:
@@ -46,15 +48,8 @@ def open_upload(path: Path, name: str) -> tuple[Any, Format]:
         if len(set(dataset.dtypes)) > 1:
             raise unreadable(name, "Its bands have different data types; write them with one.")
         kind_of = dataset.dtypes[0]
-        if kind_of.startswith("complex"):
-            raise UserError(
-                "UNREADABLE",
-                f"“{name}” holds complex numbers.",
-                "Phase and amplitude in one value have no order: no statistic or threshold is defined on them.",
-                "Convert it to amplitude, intensity or dB (real numbers) and upload that.",
-                status=415,
-            )
-        check_size(dataset.width, dataset.height, dataset.count, np.dtype(kind_of).itemsize, name, path.stat().st_size)
+        itemsize = COMPLEX_BYTES.get(kind_of) or np.dtype(kind_of).itemsize
+        check_size(dataset.width, dataset.height, dataset.count, itemsize, name, path.stat().st_size)
     except (TypeError, UserError) as error:
         dataset.close()
         if isinstance(error, UserError):

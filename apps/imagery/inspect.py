@@ -515,6 +515,8 @@ class _Inspector:
                          "Negative values: backscatter in decibels. Ratios are taken of linear values only.", ask)  # fmt: skip
             else:
                 self.add("scale", "Scale", "warn", f"{facts.dtype}, {low:.4g} to {high:.4g}",
+                         "Amplitude of complex samples, not calibrated: no power and no decibels. Figures are in the file's own "
+                         "units." if facts.is_amplitude else
                          "No value is negative: power or amplitude, not decibels. Which of the two is not told; figures are "
                          "in the file's own units.", ask)  # fmt: skip
             return bands

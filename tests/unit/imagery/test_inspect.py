@@ -124,13 +124,6 @@ def test_single_band_files_by_their_names(shared_data: Path) -> None:
     assert label.info.fill_rules == ()
 
 
-@pytest.mark.shared_data
-def test_complex_numbers_are_refused(shared_data: Path) -> None:
-    with pytest.raises(UserError, match="complex") as caught:
-        inspect_file(shared_data / "sar" / "solaris_rotterdam_sar_hh.tif")
-    assert caught.value.code == "UNREADABLE"
-
-
 def test_ambiguous_band_names_stay_unknown(tmp_path: Path) -> None:
     path = write(tmp_path / "t.tif", np.ones((3, 8, 8), np.uint16))
     with rasterio.open(path, "r+") as dataset:
