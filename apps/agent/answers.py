@@ -195,8 +195,12 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _difference(state, recipe, parts)
         case "date":
             finding = _date(recipe, parts[0])
+        case "zone" if len(parts) > 1 or recipe.options.get("signed"):
+            finding = _zone_of_change(state, recipe, parts)
         case "zone":
             finding = _zone(recipe, parts[0])
+        case "table" if len(parts) > 1:
+            finding = _table_of_change(state, recipe, parts)
         case "table":
             finding = _table(state, recipe, parts[0])
         case "boolean":
@@ -254,12 +258,15 @@ def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
         if unit == "1" and o.result.kind == "ratio":
             text += f" ({number_text(value * 100, '%')})"
     interval = _interval(recipe, o, unit)
-    if interval is not None:
+    kind = o.evidence.intermediate.get("interval_is")
+    if interval is not None and kind != "exact":
         level = f"{o.result.interval_level:.0%} ".replace("%", " %") if o.result.interval_level else ""
         text += (
             f", {level}interval {number_text(interval[0], unit, is_count=is_count)} to "
             f"{number_text(interval[1], unit, is_count=is_count)}"
         )
+        if kind == "floor":
+            text += " at least, for nobody says how exactly it was drawn"
     p = o.evidence.intermediate.get("p_value") or _node_value(o, "p_value")
     if o.result.kind == "trend" and isinstance(p, int | float):
         text += f", p = {p:.3g}"
@@ -360,16 +367,23 @@ def _date(recipe: AnswerRecipe, o: Observation) -> _Finding:
 
 def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
     """The polygon that was picked, its value, and the one that follows."""
-    if not isinstance(o.result.value, str):
-        raise _NoAnswerError(f"The observation of step {o.step} names no polygon.")
     known = [(str(i["zone"]), float(v)) for i in o.result.items if isinstance(v := i.get("value"), int | float)]
-    at = next((v for name, v in known if name == o.result.value), None)
+    picked = _picked_row(recipe, o, known)
+    at = next((v for name, v in known if name == picked), None)
     if at is None:
         raise _NoAnswerError("The polygon that was picked has no value on record.")
+    top = recipe.options.get("top")
+    if isinstance(top, int) and top > 1:
+        return _first_of(recipe, o, known, top)
     equal = [name for name, v in known if v == at]
     if len(equal) > 1:
-        return _Finding(f"{', '.join(equal[:LISTED])} have the {recipe.options.get('phrase', 'same value')} alike", "equal")
-    rest = sorted((x for x in known if x[0] != o.result.value), key=lambda x: abs(x[1] - at))
+        more = f" and {len(equal) - LISTED} more" if len(equal) > LISTED else ""
+        phrase = recipe.options.get("phrase", "same value")
+        return _Finding(f"{', '.join(equal[:LISTED])}{more} have the {phrase} alike ({row_text(o, at)})", "equal")
+    # those that follow in the order asked for
+    is_down = recipe.options.get("pick", "max" if at == max(v for _, v in known) else "min") == "max"
+    rest = sorted((x for x in known if (x[1] < at if is_down else x[1] > at)), key=lambda x: abs(x[1] - at))
+
     def shown(v: float) -> str:
         if o.tool == "measure":
             return row_text(o, v)
@@ -378,13 +392,147 @@ def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
     second = f"; next is {rest[0][0]} with {shown(rest[0][1])}" if rest else ""
     missing = len(o.result.items) - len(known)
     left = f"; {missing} hold no valid pixel" if missing else ""
-    mine = next(i for i in o.result.items if i.get("zone") == o.result.value)
+    mine = next(i for i in o.result.items if i.get("zone") == picked)
     held = mine.get("on_raster")
     on_image = float(held) if isinstance(held, int | float) else 1.0
     part = "" if on_image >= 0.995 else f" (in the {number_text(100 * on_image, '%')} of it that lie on the image)"
     phrase = recipe.options.get("phrase", "extreme value")
-    text = f"{o.result.value} has the {phrase}, {shown(at)}{part}, of {len(known)} {recipe.options.get('noun', 'polygons')}"
-    return _Finding(f"{text}{second}{left}", o.result.value)
+    part += _place_of(mine)
+    second_item = next((i for i in o.result.items if rest and i.get("zone") == rest[0][0]), {})
+    warnings = (
+        (f"The intervals of {picked} and {rest[0][0]} overlap; the order of the two is not certain.",)
+        if rest and _bounds(mine) and _overlap(_bounds(mine), _bounds(second_item))
+        else ()
+    )
+    text = f"{picked} has the {phrase}, {shown(at)}{part}, of {len(known)} {recipe.options.get('noun', 'polygons')}"
+    return _Finding(f"{text}{second}{left}", picked, warnings=warnings)
+
+
+def _picked_row(recipe: AnswerRecipe, o: Observation, known: list[tuple[str, float]]) -> str:
+    """The row that the tool picked; of a table without a pick the one of the recipe's rank."""
+    if isinstance(o.result.value, str):
+        return o.result.value
+    rank = recipe.options.get("rank")
+    if not isinstance(rank, int):
+        raise _NoAnswerError(f"The observation of step {o.step} names no polygon.")
+    if len(known) < rank:
+        raise _NoAnswerError(f"There are {len(known)} polygons with a figure, so none is number {rank}.")
+    return sorted(known, key=lambda x: x[1], reverse=recipe.options.get("pick", "max") == "max")[rank - 1][0]
+
+
+def _bounds(item: Mapping[str, Any]) -> tuple[float, float] | None:
+    low, high = item.get("low"), item.get("high")
+    return (float(low), float(high)) if isinstance(low, int | float) and isinstance(high, int | float) else None
+
+
+def _place_of(item: Mapping[str, Any]) -> str:
+    """Where a row lies that has a number instead of a name."""
+    lon, lat, column, row = (item.get(k) for k in ("lon", "lat", "column", "row"))
+    if isinstance(lon, int | float) and isinstance(lat, int | float):
+        return f" (at {abs(lat):.5f}° {'N' if lat >= 0 else 'S'}, {abs(lon):.5f}° {'E' if lon >= 0 else 'W'})"
+    if isinstance(column, int | float) and isinstance(row, int | float):
+        return f" (at column {column:g}, row {row:g})"
+    return ""
+
+
+def _first_of(recipe: AnswerRecipe, o: Observation, known: list[tuple[str, float]], top: int) -> _Finding:
+    """The first few rows in order, each with its figure."""
+    order = sorted(known, key=lambda x: x[1], reverse=recipe.options.get("pick", "max") == "max")
+    first = order[:top]
+    if len(order) > top and order[top][1] == first[-1][1]:
+        raise _NoAnswerError(
+            f"Number {top} and the next have the same figure, {row_text(o, first[-1][1])}; the first {top} cannot be told."
+        )
+    phrase = recipe.options.get("phrase", "extreme value")
+    listed = "; ".join(f"{name} {row_text(o, v)}" for name, v in first)
+    text = f"The {len(first)} with the {phrase}, of {len(known)} {recipe.options.get('noun', 'polygons')}: {listed}"
+    return _Finding(text, "; ".join(name for name, _ in first))
+
+
+def _changed_rows(parts: list[Observation]) -> tuple[list[tuple[str, float | None]], tuple[str, ...]]:
+    """(name, change) of each row: of one table its own values, of two the second's less the first's. Warnings where the two
+    hold other pixels."""
+    if len(parts) == 1:
+        return [(str(i.get("zone", "")), v if isinstance(v := i.get("value"), int | float) else None)
+                for i in parts[0].result.items], ()  # fmt: skip
+    before, after = ({str(i.get("zone", "")): i for i in o.result.items} for o in parts)
+    if list(before) != list(after) or len(before) != len(parts[0].result.items) or row_unit(parts[0]) != row_unit(parts[1]):
+        raise _NoAnswerError("The tables of the two dates have other rows, so no change follows from them.")
+    out: list[tuple[str, float | None]] = []
+    uneven = []
+    for name, first in before.items():
+        one, two = first.get("value"), after[name].get("value")
+        is_known = isinstance(one, int | float) and isinstance(two, int | float)
+        out.append((name, float(two) - float(one) if is_known else None))  # type: ignore[arg-type]
+        n, m = first.get("n_valid"), after[name].get("n_valid")
+        if isinstance(n, int) and isinstance(m, int) and abs(n - m) > 0.01 * max(n, m):
+            uneven.append(name)
+    if not uneven:
+        return out, ()
+    named = ", ".join(uneven[:LISTED])
+    told = f"In {len(uneven)} of {len(out)} other pixels are valid at the two dates ({named}); a part of the change may be that."
+    return out, (told,)
+
+
+def _change_text(o: Observation, value: float) -> str:
+    unit = row_unit(o)
+    return number_text(value * 100, "%", is_signed=True) if _is_share(o) else number_text(value, unit, is_signed=True)
+
+
+def _change_claims(state: RunState, parts: list[Observation], rows: list[tuple[str, float | None]]) -> tuple[Claim, ...]:
+    """One claim a table that the change rests on."""
+    days = ("before", "after") if len(parts) == 2 else ("change",)
+    return tuple(_claim(state, f"{day}: a table of {len(rows)} polygons", [o]) for day, o in zip(days, parts, strict=True))
+
+
+def _table_of_change(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
+    """The change of each row between two tables."""
+    rows, warnings = _changed_rows(parts)
+    known = [(name, v) for name, v in rows if v is not None]
+    if not known:
+        raise _NoAnswerError("No polygon has a figure at both dates.")
+    o = parts[-1]
+    head = f"{_phrase(recipe, o)}: " + "; ".join(
+        f"{name} {'no figure' if v is None else _change_text(o, v)}" for name, v in rows[:ROWS_SAID]
+    )
+    if len(rows) > ROWS_SAID:
+        (most, high), (least, low) = max(known, key=lambda r: r[1]), min(known, key=lambda r: r[1])
+        head += f"; and {len(rows) - ROWS_SAID:,} more of {len(rows):,}, from {_change_text(o, low)} ({least}) to "
+        head += f"{_change_text(o, high)} ({most})"
+    missing = [name for name, v in rows if v is None]
+    if missing:
+        warnings = (*warnings, f"{len(missing)} of {len(rows)} have no figure: {', '.join(missing[:LISTED])}.")
+    value = "; ".join(f"{name}: {v:.9g}" if v is not None else f"{name}: none" for name, v in rows)
+    return _Finding(head, value[:20_000], row_unit(o), claims=_change_claims(state, parts, rows), warnings=warnings)
+
+
+def _zone_of_change(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
+    """The polygon with the greatest change, loss or gain between two dates."""
+    rows, warnings = _changed_rows(parts)
+    known = [(name, v) for name, v in rows if v is not None]
+    sign, phrase, o = recipe.options.get("change_sign", ""), str(recipe.options.get("phrase", "greatest change")), parts[-1]
+    weight = {"drop": -1.0, "rise": 1.0}.get(str(sign))
+    is_least = recipe.options.get("pick") == "min"
+
+    def size(v: float) -> float:
+        held = abs(v) if weight is None else weight * v
+        return -held if is_least else held
+
+    order = sorted(known, key=lambda r: size(r[1]), reverse=True)
+    rank = recipe.options.get("rank", 1)
+    if not isinstance(rank, int) or len(order) < rank:
+        raise _NoAnswerError("So many polygons have no figure at both dates.")
+    name, value = order[rank - 1]
+    claims = _change_claims(state, parts, rows)
+    if weight is not None and weight * value <= 0 and not is_least:
+        text = f"No polygon has a {'loss' if sign == 'drop' else 'gain'}: {phrase} is {_change_text(o, value)} in {name}"
+        return _Finding(text, "none", claims=claims, warnings=warnings)
+    if sum(v == value for _, v in known) > 1:
+        return _Finding(f"Several polygons have the {phrase} alike ({_change_text(o, value)})", "equal", claims=claims,
+                        warnings=warnings)  # fmt: skip
+    second = f"; next is {order[rank][0]} with {_change_text(o, order[rank][1])}" if len(order) > rank else ""
+    text = f"{name} has the {phrase}, {_change_text(o, value)}, of {len(known)} polygons{second}"
+    return _Finding(text, name, claims=claims, warnings=warnings)
 
 
 def _table(state: RunState, recipe: AnswerRecipe, o: Observation) -> _Finding:

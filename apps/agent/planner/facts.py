@@ -117,3 +117,10 @@ def plural(word: str, items: Sequence[str]) -> str:
 
 def unique(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))
+
+
+def ordinal(n: int) -> str:
+    """second, third, 12th."""
+    words = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
+    tens = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return words.get(n, f"{n}{tens}")

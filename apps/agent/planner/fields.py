@@ -64,6 +64,21 @@ RELATION_WORDS: dict[str, str] = {
 }  # fmt: skip
 
 
+class Where(Frozen):
+    """One more condition on the target's instances: a relation to a thing, or a figure of each compared with a number."""
+
+    relation: Literal[
+        "", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "wholly_inside", "outside",
+        "beyond", "not_overlapping", "apart",
+    ] = ""  # fmt: skip
+    reference: str = Field(default="", max_length=200, description="the thing that the relation is to")
+    relation_m: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    figure: Literal["", "area", "length", "outline"] = ""
+    op: Literal[">", ">=", "<", "<="] = ">"
+    value: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    unit: str = Field(default="", max_length=20)
+
+
 class Form(Frozen):
     """One question as fields. Empty strings and None: not said. See ``form_fields`` for the choices at hand."""
 
@@ -83,6 +98,7 @@ class Form(Frozen):
     relation_m: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="metres, for the relations within and beyond"
     )
+    where: tuple[Where, ...] = Field(default=(), max_length=5, description="conditions that hold beside the relation")
     clip: bool = Field(default=False, description="the target is cut where the relation ends; else it is chosen whole")
     each: Literal["", "zones", "reference", "target"] = Field(
         default="", description="a table: a figure for each feature of the zones, of the reference or of the target itself"
@@ -92,6 +108,15 @@ class Form(Frozen):
     length_of: Literal["", "outline", "extent"] = Field(
         default="", description="for the length of polygons: of their outline (perimeter), or the long side of each"
     )
+    over: Literal["", "mean", "median", "minimum", "maximum"] = Field(
+        default="", description="for area and length: of the single instances, instead of all together"
+    )
+    rank: int = Field(default=1, ge=1, le=1000, description="for zone: 2 for the second largest, …")
+    top: int = Field(default=1, ge=1, le=1000, description="for zone: how many of the first are named")
+    is_change: bool = Field(default=False, description="for zone: of the change between two dates")
+    change_sign: Literal["", "drop", "rise"] = Field(default="", description="for is_change: only losses, or only gains, count")
+    second: JsonMap | None = Field(default=None, description="a second form, whose figure this one's is compared with")
+    second_as: Literal["difference", "compare"] = Field(default="difference", description="how the two figures are compared")
     nearest_k: int = Field(default=1, ge=1, le=1000, description="how many, for the relation nearest")
     zones: tuple[str, ...] = Field(default=(), max_length=20, description="areas in which the image is read: vector:ID[:NAME]")
     buffer_m: float = Field(default=0.0, ge=0, le=100_000, description="zones are grown by so many metres")

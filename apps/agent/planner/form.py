@@ -6,12 +6,13 @@ without steps that says what is missing, rather than a plan that would have to g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from apps.agent.planner.facts import lowered, span_text, unique
+from apps.agent.planner.facts import lowered, ordinal, span_text, unique
 from apps.agent.planner.fields import TASK_TYPES, Form, RefusalError
 from apps.agent.planner.image_plans import ImagePlans
 from apps.agent.planner.thing_plans import ThingPlans
@@ -43,7 +44,7 @@ def plan_from_form(
     shown = form.model_dump(mode="json")
     builder = PlanBuilder(question, form)
     try:
-        recipe = builder.build()
+        recipe = builder.build() if form.second is None else _two_figures(question, form, builder)
     except RefusalError as why:
         return builder.refused(why, planner, warnings, shown)
     if question.choices:
@@ -60,6 +61,45 @@ def plan_from_form(
         warnings=unique((*warnings, *builder.warnings)),
         form=shown,
     )
+
+
+# What two figures may be of, to be subtracted or compared.
+_COMPARABLE = frozenset({"count", "area", "length", "share", "statistic", "distance", "density"})
+
+
+def _two_figures(question: Question, form: Form, builder: PlanBuilder) -> AnswerRecipe:
+    """The first form's figure less the second's, or which of the two is larger: each measured as it is alone."""
+    try:
+        other = Form.model_validate({**(form.second or {}), "second": None})
+    except ValidationError as error:
+        raise RefusalError(f"The second form cannot be used: {error.errors()[0]['msg']}.", "BAD_ARGUMENT",
+                           {"form": ["second"]}) from None  # fmt: skip
+    if form.what != other.what or form.what not in _COMPARABLE or form.each or other.each:
+        raise RefusalError("Two figures of one kind are compared: two numbers, areas, lengths or shares.", "NO_ANSWER",
+                           {"form": ["second"]})  # fmt: skip
+    unit = form.unit or other.unit
+    one = PlanBuilder(question, form.model_copy(update={"second": None, "unit": unit}))
+    two = PlanBuilder(question, other.model_copy(update={"unit": unit}))
+    two.steps = one.steps
+    first, second = one.build(), two.build()
+    builder.steps = one.steps
+    builder.warnings += [*one.warnings, *two.warnings]
+    mine, theirs = (lowered(one.understood), lowered(two.understood))
+    asked = [t.removeprefix("you ask for ").rstrip(".") for t in (mine, theirs)]
+    if first.kind != "value" or second.kind != "value" or asked[0] == asked[1]:
+        raise RefusalError("Both figures are the same; what is compared with what?", "NO_ANSWER", {"form": ["second"]})
+    labels = [re.sub(r", in (?:ha|km2|m2|acre|km|m|%)(?=,|$)", "", a) for a in asked]
+    if form.second_as == "compare":
+        builder.understood = f"You ask which is {'larger' if form.pick == 'max' else 'smaller'}: {asked[0]}, or {asked[1]}."
+        word = "larger" if form.pick == "max" else "smaller"
+        options: dict[str, Any] = {"labels": [*labels], "pick": form.pick, "word": word, "phrase": ""}
+        return AnswerRecipe(kind="compare", steps=(*first.steps, *second.steps), unit=first.unit, options=options)
+    builder.understood = f"You ask by how much {asked[0]} exceeds {asked[1]}."
+    phrase = f"{labels[0][:1].upper()}{labels[0][1:]} less {labels[1]}"
+    return AnswerRecipe(
+        kind="difference", steps=(*second.steps, *first.steps), unit=first.unit,
+        options={"phrase": phrase, "labels": [labels[1], labels[0]]},  # in the order of the steps
+    )  # fmt: skip
 
 
 class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
@@ -80,6 +120,8 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
         if f.each and f.what != "zone":
             answer, kind = "table", "zonal_comparison"
         answer = answer or forms["area" if f.what == "area" else self.measured()]
+        if f.second is not None and f.second_as == "compare":
+            answer, kind = "class", "attribute_comparison"
         if self.question.choices:
             answer = "choice"
         return TaskRef(task_type=kind, question=self.question.text, answer_form=answer)
@@ -144,8 +186,11 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
             if f.what == "exists":
                 head = f"whether {head} is{limit}"
             if f.what == "zone":
-                listed = self.things[f.target if f.each == "target" else f.reference].title
+                listing = self.things.get(f.target if f.each == "target" else f.reference)
+                listed = listing.title if listing is not None else f"the {self._found_noun(f.target)} in the image"
                 head = f"which of {listed} has the {self._picked_phrase()}"
+                if f.top > 1:
+                    head = f"which {f.top} of {listed} have the {self._picked_phrase()}"
             return f"You ask for {head.removesuffix(' in the region')}{unit}{place}."
         condition = (
             f" where {self._condition()}" if f.quantity and f.threshold is not None and not f.target and not f.change else ""
@@ -182,8 +227,15 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
             each = " and ".join(self.things[k].title for k in f.zones)
             if f.each:
                 text += self._zone_text(f.zones[0]) + (f", by {f.by}" if f.by else "")
+            elif f.what == "zone" and f.is_change:
+                extreme = {"drop": "greatest loss", "rise": "greatest gain"}.get(f.change_sign, "greatest change")
+                text = f"which of {each} has the {extreme} of {measured}"
             elif f.what == "zone":
-                text = f"which of {each} has the {'highest' if f.pick == 'max' else 'lowest'} value of {measured}"
+                extreme = "highest" if f.pick == "max" else "lowest"
+                extreme = f"{ordinal(f.rank)} {extreme}" if f.rank > 1 else extreme
+                text = f"which of {each} has the {extreme} value of {measured}"
+                if f.top > 1:
+                    text = f"which {f.top} of {each} have the {extreme} value of {measured}"
             elif f.what == "compare":
                 text = f"in which of {each} {measured} is {'larger' if f.pick == 'max' else 'smaller'}"
             elif f.what == "difference" and len(f.zones) > 1:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from apps.agent.planner.conditions import Ranked, chained, sizes_said
+from apps.agent.planner.fields import Where
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.spatial import EACH_WORDS, OUTLINE_WORDS, SIGN, Found, Relation, nearest_in, relation_in
 from apps.agent.planner.text import Text
@@ -49,11 +51,38 @@ class Roles:
     each: str = ""
     by: str = ""
     pick: str = ""
+    where: tuple[Where, ...] = ()
+    over: str = ""
+    rank: int = 1
+    top: int = 1
     refusal: str = ""
 
 
-def read_roles(t: Text, found: Found, question: Question) -> Roles:
-    """The roles; the words that say them are read then. Signs of things (see ``spatial``) stand in the text."""
+def read_roles(t: Text, found: Found, question: Question, ranked: Ranked | None = None) -> Roles:
+    """The roles; the words that say them are read then. Signs of things (see ``spatial``) stand in the text, the words of a rank
+    are taken out of it."""
+    spans = _spans_at(t) | {m.start(): (m.end(), found.keys[m[0]]) for m in re.finditer(SIGN, t.rest) if m[0] in found.keys}
+    lines = {f"vector:{v.vector_id}" for v in question.vectors if v.noun == "lines"}
+    sizes = sizes_said(t, spans, frozenset(k for _, k in spans.values() if ":".join(k.split(":")[:2]) in lines))
+    if sizes.refusal:
+        return Roles(refusal=sizes.refusal)
+    roles = _roles(t, found, question, has_sizes=bool(sizes.where))
+    if roles.refusal:
+        return roles
+    if sizes.where:
+        if roles.kind not in ("measure", "distance") or not roles.subject:
+            return Roles(refusal="A limit of size is one of things that are counted, measured or listed, not of pixels.")
+        if not sizes.owners <= {"", roles.subject}:
+            return Roles(refusal="Whose size is limited? Put the limit right behind those that are counted or measured.")
+        roles = replace(roles, where=(*sizes.where, *roles.where))
+    if ranked is not None and (ranked.rank > 1 or ranked.top > 1):
+        if not roles.pick and roles.kind != "which":
+            return Roles(refusal="The second, or the first few, of what? Ask which of a file's polygons is the second largest.")
+        roles = replace(roles, rank=ranked.rank, top=ranked.top)
+    return roles
+
+
+def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Roles:
     signs = found.keys
     each = _each_in(t, found, question)
     if each.refusal:
@@ -80,6 +109,15 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
         return Roles("measure", subject=named[0])
     if not signs and len(named) == 1 and t.has(r"\bhow long (?:is|are|was|were)\b|\blengths? of\b") and not _is_of_image(t):
         return Roles("measure", subject=named[0])
+    if not signs and len(named) == 1 and not _is_of_image(t):
+        single = _single_piece(t, named[0])
+        if single.kind or single.refusal:
+            return single
+        if has_sizes:
+            return Roles("measure", subject=named[0])
+    nearest_of = _nearest_one(t, things)
+    if nearest_of.kind or nearest_of.refusal:
+        return nearest_of
     if not things or (not signs and len(things) < 2):
         return Roles()
     is_of_image = _is_of_image(t) or any(is_surface(k) for k in targets.values())
@@ -104,6 +142,11 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
     cover = _cover(t, found, targets)
     if cover is not None:
         return cover
+    several = () if is_of_image or is_distance else chained(t, things)
+    if isinstance(several, str):
+        return Roles(refusal=several)
+    if len(several) > 1:
+        return _conditions(t, things, several, named)
     nearest = nearest_in(t.rest)
     if is_distance and nearest is None:
         order = [things[at] for at in sorted(things)]
@@ -158,6 +201,100 @@ def read_roles(t: Text, found: Found, question: Question) -> Roles:
             _take_signs(t)
             return Roles("measure", subject=one, reference=other)
     return Roles(refusal="I see the places, but not what is asked of them.")
+
+
+def _conditions(t: Text, things: Mapping[int, str], several: Sequence[Relation], named: Sequence[str]) -> Roles:
+    """'cars inside the car park and within 20 m of the road': one thing, and several relations that all hold."""
+    before = [at for at in sorted(things) if at < several[0].at]
+    subject = things[before[-1]]
+    references = [things[min(at for at in things if at >= one.end)] for one in several]
+    if len({things[at] for at in before}) > 1 or set(named) != {subject, *references}:
+        return Roles(refusal="Conditions are those of one thing to others; I see more things than that.")
+    if subject in lexicon().targets or subject.startswith("class "):
+        return Roles(refusal="Conditions beside each other are those of objects and vector features; a surface has none.")
+    if nearest_in(t.rest) is not None:
+        return Roles(refusal="The nearest of all, or of those that meet the other condition? Ask for one after the other.")
+    for one in several:
+        t.mark(one.at, min(at for at in things if at >= one.end))
+    _take_signs(t)
+    where = tuple(
+        Where(relation=one.kind, reference=key, relation_m=one.distance_m)  # type: ignore[arg-type]
+        for one, key in zip(several[1:], references[1:], strict=True)
+    )
+    first = several[0]
+    how = "clause" if any(one.how == "clause" for one in several) else first.how
+    return Roles("measure", subject=subject, reference=references[0], relation=first.kind, distance_m=first.distance_m, how=how,
+                 where=where)  # fmt: skip
+
+
+_PATCH = "patch|patches|piece|pieces|body|bodies|stretch|block"
+_WHOLE = "contiguous|connected|single|continuous|individual"
+_BODY = rf"(?:(?: (?:{_WHOLE}))*(?: (?:{_PATCH})(?: of)?)?)"
+_ONE_OF = r"\b(?P<s>largest|biggest|greatest|smallest|longest|shortest)\b"
+
+
+def _single_piece(t: Text, name: str) -> Roles:
+    """'the largest lake', 'which ship is the longest', 'the mean size of the ponds': single pieces or objects of an image."""
+    at, (end, _) = min(_spans_at(t).items())
+    # a unit at the end is read later
+    before, after = t.rest[:at], re.sub(rf"\(?\b(?:in|as) (?:{UNIT_PATTERN})\)?\W*$", "", t.rest[end:])
+    said = t.rest[at:end]
+    extreme = re.search(rf"{_ONE_OF}{_BODY} *$", before)
+    told = re.match(rf"\W*(?:is|are|was|has|have)(?: the)? {_ONE_OF}(?: (?:area|size|length))?\W*$", after)
+    asks = re.search(rf"\b(?:which|what)(?: of the)?{_BODY} *$", before) if told else None
+    if t.has(r"\b(?:dates?|days?|months?|years?|times?|when|images?|scenes?)\b"):
+        return Roles()
+    is_which = re.match(r"\W*(?:which|what|where|find|show|name)\b", t.text) is not None
+    is_figure = t.has(r"\b(?:areas?|sizes?|lengths?)\b(?= of)|\bhow (?:large|big|long|much)\b")
+    word = (extreme or told)
+    if (extreme and is_which and not after.strip(" ?.!") and not is_figure) or (told and asks):
+        assert word is not None
+        metric = "length" if word["s"] in ("longest", "shortest") else "area"
+        t.take_all(rf"{_ONE_OF}|\b(?:where|which|what|find|show|name|{_WHOLE}|{_PATCH}|area|size|length)\b")
+        pick = "min" if word["s"] in ("smallest", "shortest") else "max"
+        return Roles("measure", subject=name, each=name, how="verb", pick=pick, metric=metric)
+    if extreme and is_figure and not after.strip(" ?.!"):
+        t.take_all(rf"{_ONE_OF}|\b(?:{_WHOLE}|{_PATCH})\b")
+        over = "minimum" if extreme["s"] in ("smallest", "shortest") else "maximum"
+        if over == "minimum" and name in lexicon().targets:
+            return Roles(refusal="The smallest piece of a surface is as a rule a few pixels of noise; ask for the largest.")
+        return Roles("measure", subject=name, over=over)
+    several = r"(?:the |all |all the )?(?:single )?(?P<b>(?:patches|pieces|bodies) of )?"
+    mean = re.search(rf"\b(?P<s>mean|average|median) (?:area|size)s? of {several}$", before)
+    if mean and name in lexicon().targets and (mean["b"] or said.endswith(("s", "bodies"))):
+        t.take_all(r"\b(?:mean|average|median|patches|pieces|bodies)\b(?: of)?")
+        return Roles("measure", subject=name, over="median" if mean["s"] == "median" else "mean", metric="area")
+    return Roles()
+
+
+_NEAR = r"\b(?:the )?(?:nearest|closest)\b"
+_FAR = r"\b(?:the )?(?:farthest|furthest|most (?:distant|remote))\b"
+
+
+def _nearest_one(t: Text, things: Mapping[int, str]) -> Roles:
+    """'which site is nearest to the road', 'what is the closest hospital to 48.1, 11.5': the thing with the shortest distance."""
+    m = t.find(rf"{_NEAR}|{_FAR}")
+    if m is None or t.has(rf"{_DISTANCE}|\bhow (?:many|much|long|large|big)\b|\b(?:area|length|number|share|mean|average) of\b"):
+        return Roles()
+    if not re.match(r"\W*(?:which|what|what's|where|name|find|show)\b", t.text):
+        return Roles()
+    order = sorted(things)
+    unique = list(dict.fromkeys(things[at] for at in order))
+    if len(unique) < 2:
+        return Roles(refusal="The nearest to what? Name a second thing, as in “which site is nearest to the road”.")
+    if len(unique) > 2:
+        return Roles(refusal="The nearest of one kind of things to one other; I see more than two.")
+    after = next((at for at in order if at >= m.end()), None)
+    asked = re.search(r"\b(?:which|what)(?: of the| one of the)? *$", t.rest[: order[0]])
+    is_next = after is not None and not t.rest[m.end() : after].strip(" \0") and order[0] >= m.end()
+    subject = things[order[0]] if asked else things[after] if is_next and after is not None else ""
+    if not subject:
+        return Roles()
+    reference = next(k for k in unique if k != subject)
+    is_far = re.fullmatch(_FAR, m[0]) is not None
+    t.take_all(rf"{_NEAR}|{_FAR}|\b(?:which|what|where|name|find|show|away|lies|lie|located|situated)\b")
+    _take_signs(t)
+    return Roles("distance", subject=subject, reference=reference, each=subject, pick="max" if is_far else "min")
 
 
 def _relation(t: Text, things: Mapping[int, str], *, is_distance: bool) -> Relation | None:
@@ -229,16 +366,21 @@ def _zone(t: Text, found: Found, question: Question) -> Roles:
 
 def _targets_at(t: Text) -> dict[int, str]:
     """Position → name of the targets and objects that the words name; nothing is read."""
+    return {at: name for at, (_, name) in _spans_at(t).items()}
+
+
+def _spans_at(t: Text) -> dict[int, tuple[int, str]]:
+    """Position → (end, name) of the targets and objects that the words name; nothing is read."""
     words = lexicon()
     entries = [(w, n) for n, e in words.targets.items() for w in (*e.words, *e.narrower)]
     entries += [(w, n) for n, o in words.objects.items() for w in o.words]
-    rest, out = t.rest, dict[int, str]()
+    rest, out = t.rest, dict[int, tuple[int, str]]()
     for word, name in sorted(entries, key=lambda e: (-len(e[0]), e[0])):
         for m in re.finditer(rf"(?<![\w\-]){re.escape(word)}(?:'s)?(?![\w\-])", rest):
-            out[m.start()] = name
+            out[m.start()] = (m.end(), name)
             rest = rest[: m.start()] + "\0" * (m.end() - m.start()) + rest[m.end() :]
     for m in re.finditer(r"\bclass (\d{1,5})\b", rest):
-        out[m.start()] = f"class {m[1]}"
+        out[m.start()] = (m.end(), f"class {m[1]}")
     return out
 
 
@@ -423,6 +565,10 @@ def measured_fields(
     ``limit``: (number, above or below, whether the number itself counts) that decides yes or no; ``noun``: what the subject's
     file holds; ``is_one``: a single thing, of which a relation holds or does not."""
     out: dict[str, Any] = {"target": roles.subject, "reference": roles.reference, "others": roles.others, "unit": unit}
+    if roles.where:
+        out["where"] = tuple(w.model_dump() for w in roles.where)
+    if roles.over:
+        out["over"] = roles.over
     if roles.relation:
         out |= {"relation": roles.relation, "relation_m": roles.distance_m, "nearest_k": roles.nearest_k}
     read = _metric(t, roles, unit, limit, noun, is_one=is_one)
@@ -439,6 +585,8 @@ def _metric(
     is_distance = t.take(rf"{_DISTANCE}|\bhow many (?:km|metres|meters|m|kilometres|kilometers)\b") is not None
     if is_distance or roles.kind == "distance":
         which = "minimum"
+        if roles.pick:
+            return {"what": "distance", "distance_statistic": which}
         if t.take(r"\b(?:mean|average)\b"):
             which = "mean"
         elif t.take(r"\b(?:longest|largest|maximum|farthest|furthest|greatest)\b"):
@@ -456,18 +604,21 @@ def _metric(
     if dimension(unit) == "length" and t.said(r"\bareas?\b") and not t.said(r"\blengths?\b|\blong\b"):
         return f"An area is not given in {unit}."
     if t.take(_SHARE) or unit == "%":
-        if not roles.relation and not roles.reference:
+        if not roles.relation and not roles.reference and not roles.where:
             return "A share of what? Name the relation, like “within 100 m of the water”."
         return {"what": "share"}
     which = "outline" if t.take(_PERIMETER) else "extent" if t.take(_LONG_SIDE) else ""
     if which:
+        over = _over(t, roles)
         t.take_all(r"\bhow long\b|\blengths?\b|\bof the\b(?= *$)")
-        return {"what": "length", "length_of": which}
+        return {"what": "length", "length_of": which} | ({"over": over} if over else {})
     if t.take(r"\b(?:total |combined |overall )?lengths?\b|\bhow long\b") or roles.metric == "length" or (
         dimension(unit) == "length" and (not roles.relation or noun == "lines")
     ):  # fmt: skip
         t.take_all(r"\bhow many\b")
-        return {"what": "length"}
+        over = _over(t, roles)
+        is_extent = roles.pick and not roles.reference and noun == "polygons"
+        return {"what": "length"} | ({"over": over} if over else {}) | ({"length_of": "extent"} if is_extent else {})
     if noun == "lines" and roles.relation in CUTS and dimension(unit) != "area" and t.take(r"\bhow much\b"):
         return {"what": "length"}
     if t.take(r"\bratio\b"):
@@ -480,18 +631,38 @@ def _metric(
         is_any = bool(t.take_all(r"\b(?:any|at all|some|single|one)\b")) or t.said(r"\bthere\b") or limit is not None
         if not is_any and not is_one and roles.relation:
             return "Any of them, or all? Ask how many do, or whether any does."
+        of_each = t.said(r"\b(?:larger|bigger|greater|smaller) than\b") and not t.said(
+            r"\b(?:areas?|sizes?|total|together|combined|all of)\b"
+        )
+        if limit and dimension(unit) == "area" and of_each and not is_one and not roles.relation:
+            return "Each of them, any of them, or all together? Write “are there any … larger than”, or “is the total area of …”."
         read: dict[str, Any] = {"what": "exists", "of": "area" if dimension(unit) == "area" else "count"}
         if limit:
             read |= {"limit": limit[0], "limit_op": (">" if limit[1] == "above" else "<") + ("=" if limit[2] else "")}
         return read
-    is_area = t.take_all(r"\b(?:total |combined |overall )?areas?\b|\bhow (?:much|large|big|extensive)\b|\bsurface\b")
+    is_area = t.take_all(r"\b(?:total |combined |overall )?(?:areas?|sizes?)\b|\bhow (?:much|large|big|extensive)\b|\bsurface\b")
     if is_area or dimension(unit) == "area" or roles.metric == "area":
         t.take_all(r"\bhow many\b")
-        return {"what": "area"}
+        over = _over(t, roles)
+        return {"what": "area"} | ({"over": over} if over else {})
     if t.said(r"\bhow many\b|\bnumbers? of\b|\bcounts?\b|\bamount of\b") or roles.metric == "count":
         t.take_all(rf"\bcounts?\b|\bobjects?\b|\bfeatures?\b|\brecords?\b|\bshapes?\b|\b{re.escape(noun or 'objects')}\b")
         return {"what": "count"}
     return "What is asked of them: how many, which area, which length, how far, which share?"
+
+
+def _over(t: Text, roles: Roles) -> str:
+    """mean, median, minimum or maximum of single things, where the words say so and no one of them is picked; read then."""
+    if roles.pick or roles.each:
+        return ""
+    for over, pattern in (
+        ("mean", r"\b(?:mean|average)\b"), ("median", r"\bmedian\b"),
+        ("maximum", r"\b(?:largest|biggest|greatest|longest|maximum|highest)\b"),
+        ("minimum", r"\b(?:smallest|shortest|minimum|least|lowest)\b"),
+    ):  # fmt: skip
+        if t.take(pattern):
+            return over
+    return roles.over
 
 
 def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_one: bool) -> dict[str, Any] | str:
@@ -514,7 +685,7 @@ def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_
         if what in ("area", "length", "share") and out["each"] == "reference":
             out["clip"] = True
         if roles.pick:
-            out |= {"what": "zone", "of": what, "pick": roles.pick}
+            out |= {"what": "zone", "of": what, "pick": roles.pick, "rank": roles.rank, "top": roles.top}
         return out
     if roles.is_cover:
         if what not in ("share", "area"):
@@ -537,7 +708,23 @@ def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_
         if of and relation not in CUTS:
             return f"A share of the {of} is that which lies inside, outside, within or beyond something."
         return out | ({"of": of, "clip": True} if of else {})
+    if what == "length" and out.get("length_of") and relation in ("inside", "outside") and not out.get("over"):
+        if roles.how == "clause":
+            return out
+        if roles.how == "bare":
+            return (
+                "The part of their outlines that lies there, or the whole perimeters of those that lie there? Write “what length "
+                "of the perimeter of … lies inside …”, or “the perimeter of the … that lie inside …”."
+            )
     if what == "length" or is_area:
+        if out.get("over"):
+            return out
+        is_cut = relation in ("inside", "outside") or (relation in CUTS and roles.how == "verb")
+        if is_cut and any(w.relation for w in roles.where):
+            return (
+                "Things are cut at one outline at a time: ask for the area or length of the part inside one of them, or how many "
+                "lie inside the one and within a distance of the other."
+            )
         if relation in ("inside", "outside") or (relation in CUTS and roles.how == "verb"):
             return out | {"clip": True}
         if relation in CUTS and roles.how == "bare":

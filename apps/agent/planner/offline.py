@@ -17,6 +17,7 @@ from typing import Any
 from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.dates import DateSpan
 from apps.agent.planner.analysis_plans import plan_analysis
+from apps.agent.planner.conditions import rank_said, two_figures
 from apps.agent.planner.fields import CAN_DO, Form
 from apps.agent.planner.form import plan_from_form
 from apps.agent.planner.landmarks import plan_landmarks
@@ -141,6 +142,24 @@ class _Threshold:
 
 def read_question(question: Question) -> Reading:
     """The form that a question's words fill. Never raises."""
+    two = two_figures(question.text)
+    if two is None:
+        return _read_one(question)
+    if two.how == "compare" and (plain := _read_one(question)).form is not None:
+        return plain
+    one, other = (_read_one(question.model_copy(update={"text": text})) for text in (two.first, two.second))
+    for reading in (one, other):
+        if reading.form is None:
+            return reading
+    assert one.form is not None and other.form is not None
+    second = other.form.model_dump(mode="json", exclude_defaults=True) | {"what": other.form.what}
+    form = one.form.model_copy(update={"second": second, "second_as": two.how, "pick": two.pick})
+    guess = form.model_dump(mode="json")
+    return Reading(form, warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))), guess=guess)
+
+
+def _read_one(question: Question) -> Reading:
+    """The form of a question of one figure."""
     t = Text(question.text)
     words = lexicon()
     guess: dict[str, Any] = {"what": "statistic"}
@@ -151,9 +170,10 @@ def read_question(question: Question) -> Reading:
     found = put_signs(t.text, question)
     if found.reason:
         return Reading(None, found.reason, "NO_ANSWER", dict(found.needs), guess=guess)
-    t.restart(found.text)
+    ranked = rank_said(found.text)
+    t.restart(ranked.text)
     scenes = scenes_named(t, question)
-    roles = read_roles(t, found, question)
+    roles = read_roles(t, found, question, ranked)
     if roles.refusal:
         return Reading(None, f"{roles.refusal} {CAN_DO}", guess=guess)
     is_clear = bool(t.take_all(CLEAR))
@@ -255,6 +275,8 @@ def read_question(question: Question) -> Reading:
         fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m, "is_outside": roles.is_outside}
         if roles.each:
             fields |= {"each": "zones", "by": roles.by}
+        if fields["what"] == "zone":
+            fields |= {"rank": roles.rank, "top": roles.top}
         loose = r"(?:the )?(?:ones?|both|either)" if roles.kind == "compare" else r"(?:the ones?|taken together|together)"
         t.take_all(rf"\b{loose}\b")
     left = t.left_over()
@@ -538,9 +560,15 @@ def _of_zones(
     statistic = _statistic(t) if quantity or not targets else ""
     share = t.take(r"\b(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b|%") is not None or unit == "%"
     of = _of(t, quantity, targets, thresholds, unit, share, statistic)
+    sign = "drop" if t.take_all(rf"\b(?:{_DROP})\b") else "rise" if t.take_all(rf"\b(?:{_RISE})\b") else ""
+    is_change = bool(t.take_all(rf"\b(?:{_CHANGE})\b")) or bool(sign)
     pick = _pick(t, statistic)
     if pick is None or of == "count":
         return None
+    if is_change:
+        t.take_all(rf"\b(?:{_MOST}|{_LEAST}|in|of)\b")
+        rest = statistic if statistic not in ("", "min", "max") else "mean"
+        return {"what": "zone", "of": of, "pick": pick, "statistic": rest, "is_change": True, "change_sign": sign}
     # "the highest mean NDVI": one word picks, the other is the statistic
     rest = _statistic(t) if statistic in ("min", "max", "") else statistic
     t.take_all(rf"\b(?:{_MOST}|{_LEAST})\b")
@@ -661,7 +689,8 @@ def _form(
     what = out["what"]
     if what == "distance" and len(targets) > 1:
         out["reference"] = targets[1]
-    if is_period and what not in ("difference", "compare") and not out.get("change"):
+    is_pair = what in ("difference", "compare") or bool(out.get("change") or out.get("is_change"))
+    if is_period and not is_pair:
         out["dates"] = (
             (span_said(DateSpan(spans[0].start, spans[1].end, (0, 0))),)
             if not (spans[0].month_only or spans[1].month_only)

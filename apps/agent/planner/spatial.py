@@ -455,6 +455,32 @@ def relation_in(text: str, things: Mapping[int, str], *, kinds: Iterable[str] = 
     return None
 
 
+def relations_in(text: str, things: Mapping[int, str]) -> list[Relation]:
+    """All relations whose words stand between two things, in the order of the text; one to each thing that follows."""
+    starts = sorted(things)
+    found: dict[int, Relation] = {}
+    for kind, pattern in _PATTERNS:
+        if kind == "between":
+            continue
+        for m in re.finditer(pattern, text):
+            after = next((at for at in starts if at >= m.end()), None)
+            is_first = all(at > m.start() for at in starts)
+            if after is None or is_first or after in found or re.search(r"[a-z]{3,}", _SMALL.sub("", text[m.end() : after])):
+                continue
+            if kind in ("inside", "outside", "wholly_inside") and not things[after].startswith("vector:"):
+                continue
+            if any(one.at < m.end() and m.start() < one.end for one in found.values()):
+                continue
+            distance = None
+            if kind in ("within", "beyond"):
+                unit = unit_of(m["u"]) or "m"
+                if dimension(unit) != "length":
+                    continue
+                distance = convert(float(m["d"].replace(",", "")), unit, "m")
+            found[after] = Relation(kind, m.start(), m.end(), distance, how=_how(m[0]))
+    return [found[at] for at in sorted(found)]
+
+
 def _how(words: str) -> Literal["clause", "verb", "bare"]:
     """How a relation is said: 'that lie within', 'lies within', 'within'."""
     if re.match(r"\W*(?:that|which|who)\b", words):

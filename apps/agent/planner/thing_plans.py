@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.agent.planner.facts import class_value
-from apps.agent.planner.fields import MAX_ROWS, MEASURES, RELATION_WORDS, RefusalError
+from apps.agent.planner.facts import class_value, ordinal
+from apps.agent.planner.fields import EXISTS_MIN_PX, MAX_ROWS, MEASURES, RELATION_WORDS, RefusalError, Where
 from apps.agent.planner.steps import StepMaker
 from apps.agent.planner.things import Thing, is_thing, thing_of
 from apps.agent.units import dimension
 from apps.core.evidence.plan import AnswerRecipe
 from apps.core.geo.vector import POLYGONS
+from apps.core.units import UNITS
 from apps.tools.contract import step_reference
 
 
@@ -20,7 +21,7 @@ class ThingPlans(StepMaker):
     def _open_things(self) -> None:
         """The vector files, features and places that the form names."""
         f = self.form
-        for key in (f.target, f.reference, *f.others, *f.zones):
+        for key in (f.target, f.reference, *f.others, *f.zones, *(w.reference for w in f.where)):
             try:
                 thing = thing_of(key, self.question)
             except KeyError:
@@ -45,14 +46,20 @@ class ThingPlans(StepMaker):
     def _is_related(self) -> bool:
         """Whether the question is one of things and their relations, measured rather than computed from pixels."""
         f = self.form
-        named = (f.target, f.reference, *f.others)
+        named = self._keys_named()
+        is_chosen = f.each != "" or bool(f.relation) or bool(f.where) or bool(f.over)
         return (f.what in MEASURES or (f.what == "zone" and f.each != "")) and not f.zones and (
-            f.what in ("length", "density", "ratio") or f.each != "" or bool(f.relation) or any(is_thing(k) for k in named)
+            f.what in ("length", "density", "ratio") or is_chosen or any(is_thing(k) for k in named)
         )
+
+    def _keys_named(self) -> list[str]:
+        """All that the form names as target, reference or in a condition."""
+        f = self.form
+        return [k for k in dict.fromkeys((f.target, f.reference, *f.others, *(w.reference for w in f.where))) if k]
 
     def _is_of_things_alone(self) -> bool:
         f = self.form
-        named = [k for k in (f.target, f.reference, *f.others) if k]
+        named = self._keys_named()
         return bool(named) and all(k in self.things and self.things[k].px is None for k in named) and not f.zones
 
     def _check_related(self) -> None:
@@ -65,6 +72,7 @@ class ThingPlans(StepMaker):
             known = name in self.words.targets or name in self.words.objects or class_value(name) is not None
             if name and not known and name not in self.things:
                 raise RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
+        self._check_where()
         needs_two = bool(f.relation) or f.what == "ratio"
         alone = self.things.get(f.target)
         if f.what == "distance" and not f.reference and (alone is None or alone.n < 2):
@@ -92,11 +100,14 @@ class ThingPlans(StepMaker):
             )
         if f.each:
             self._check_each()
-        if f.what == "share" and not f.relation:
+        if f.what == "share" and not f.relation and not f.where:
             raise RefusalError("A share of which lie where? Name the relation.", "NO_ANSWER", {"form": ["relation"]})
         if f.clip:
             self._check_clip()
-        if f.what in ("length", "area") and not f.clip and f.relation in ("inside", "outside", "overlaps", "between"):
+        is_whole = bool(f.over or f.length_of)
+        if f.what in ("length", "area") and not f.clip and not is_whole and f.relation in (
+            "inside", "outside", "overlaps", "between"
+        ):  # fmt: skip
             raise RefusalError(
                 f"Things are chosen whole, by where they lie: their {f.what} would not be cut at the outline. Ask how many lie "
                 f"there, or which {f.what} of them lies inside.",
@@ -106,6 +117,12 @@ class ThingPlans(StepMaker):
         subject = self.things.get(f.target)
         what: str = f.of if f.what == "zone" else f.what
         is_area = what == "area" or (f.what in ("exists", "ratio") and f.of == "area")
+        if f.over and (what not in ("area", "length") or f.clip or f.each):
+            raise RefusalError(
+                "A mean or an extreme is one of the areas or lengths of whole things, neither cut nor listed.",
+                "NO_ANSWER",
+                {"form": ["over"]},
+            )
         if is_area:
             names = (f.target, f.reference) if f.what == "ratio" else (f.target,)
             for name in names:
@@ -118,6 +135,10 @@ class ThingPlans(StepMaker):
                         "NO_ANSWER",
                         {"form": ["target"]},
                     )
+        if what == "length" and subject is None and (f.over or f.each) and f.target not in self.words.objects:
+            raise RefusalError(
+                "The length of single pieces of a surface is not measured; ask for their area.", "NO_ANSWER", {"form": ["target"]}
+            )
         if what == "length" and subject is not None:
             if subject.vector is None or subject.has_only("points"):
                 raise RefusalError("Points have no length.", "NO_ANSWER", {"form": ["target"]})
@@ -148,9 +169,9 @@ class ThingPlans(StepMaker):
                 f"{subject.title[:1].upper()}{subject.title[1:]} {'is a line' if subject.n == 1 else 'are lines'}: ask for the "
                 "length.", "NO_ANSWER", {"form": ["length_of"]},
             )  # fmt: skip
-        if not is_lines and (f.clip or f.each):
+        if f.length_of == "extent" and (f.clip or f.each == "reference"):
             raise RefusalError(
-                "The outline or the long side of polygons is neither cut at others nor listed for each; name one of them.",
+                "The long side of polygons is not cut at others; it is one of each polygon itself.",
                 "NO_ANSWER",
                 {"form": ["each" if f.each else "clip"]},
             )
@@ -188,6 +209,8 @@ class ThingPlans(StepMaker):
                 "NO_ANSWER",
                 {"form": ["reference"]},
             )
+        if subject is not None and f.length_of == "outline" and subject.has_only("polygons"):
+            return
         if subject is not None and (of == "length") != subject.has_only("lines"):
             held = subject.vector.noun if subject.vector else "a point"
             wanted = "length" if of == "length" else "area"
@@ -202,6 +225,9 @@ class ThingPlans(StepMaker):
         f = self.form
         key = f.target if f.each == "target" else f.reference
         thing = self.things.get(key)
+        if thing is None and f.each == "target" and f.what == "zone":
+            self._check_pieces(key)
+            return
         if thing is None or thing.vector is None or thing.name:
             raise RefusalError("A table lists the features of a vector file.", "BAD_ARGUMENT", {"form": ["each"]})
         if f.by and f.by not in thing.vector.fields:
@@ -218,15 +244,111 @@ class ThingPlans(StepMaker):
             )
         self._tell_names(thing)
 
+    def _check_pieces(self, key: str) -> None:
+        """Of what is found in an image: boxes have a long side and a distance, pieces of a surface an area and a distance."""
+        f = self.form
+        title = self._thing_title(key)
+        if key in self.words.objects and f.of == "area":
+            raise RefusalError(
+                f"{title[:1].upper()}{title[1:]} are found as boxes, which have no area of their own: which is the largest "
+                "cannot be told. Ask which is the longest, or which is the nearest to something.",
+                "NO_ANSWER",
+                {"form": ["target"]},
+            )
+        if key not in self.words.objects and f.of == "area" and f.pick == "min":
+            raise RefusalError(
+                f"The smallest piece of {title} is as a rule a few pixels of noise, so it says nothing. Ask for the largest, or "
+                "how many are larger than an area.",
+                "NO_ANSWER",
+                {"form": ["pick"]},
+            )
+        if f.of not in ("area", "length", "distance"):
+            raise RefusalError("Single pieces are compared by area, length or distance.", "NO_ANSWER", {"form": ["of"]})
+
+    def _check_where(self) -> None:
+        """What each further condition needs."""
+        f = self.form
+        for w in f.where:
+            if bool(w.relation) == bool(w.figure):
+                raise RefusalError("A condition is a relation or a limit.", "BAD_ARGUMENT", {"form": ["where"]})
+            if w.relation:
+                self._check_where_relation(w)
+                continue
+            if w.value is None:
+                raise RefusalError("Larger than which number?", "BAD_ARGUMENT", {"form": ["where"]})
+            wanted = "area" if w.figure == "area" else "length"
+            if w.unit and dimension(w.unit) != wanted:
+                raise RefusalError(f"{w.unit!r} is no unit of {'an area' if wanted == 'area' else 'a length'}.", "BAD_ARGUMENT",
+                                   {"form": ["where"]})  # fmt: skip
+            self._check_where_figure(w)
+        if f.where and f.relation == "nearest":
+            raise RefusalError(
+                "The nearest of all, or the nearest of those that also meet the other condition? Ask for one after the other.",
+                "NO_ANSWER",
+                {"form": ["where"]},
+            )
+
+    def _check_where_relation(self, w: Where) -> None:
+        known = w.reference in self.things or w.reference in self.words.targets or w.reference in self.words.objects
+        if not w.reference or not (known or class_value(w.reference) is not None):
+            raise RefusalError("A condition's relation is to what? Name a second thing.", "BAD_ARGUMENT", {"form": ["where"]})
+        if w.relation in ("within", "beyond") and w.relation_m is None:
+            raise RefusalError(f"{w.relation.capitalize()} which distance?", "BAD_ARGUMENT", {"form": ["where"]})
+        at = self.things.get(w.reference)
+        is_hollow = at is not None and (at.vector is None or not at.vector.count_of(POLYGONS))
+        if at is not None and is_hollow and w.relation in ("inside", "outside", "wholly_inside"):
+            raise RefusalError(
+                f"{at.label} has no inside. Ask for what lies within a distance, or farther away.",
+                "NO_ANSWER",
+                {"form": ["where"]},
+            )
+
+    def _check_where_figure(self, w: Where) -> None:
+        f, subject = self.form, self.things.get(self.form.target)
+        title = self._thing_title(f.target)
+        if f.target in self.words.objects:
+            raise RefusalError(
+                f"{title[:1].upper()}{title[1:]} are found as boxes, which have no "
+                f"{'length' if w.figure == 'length' else 'area'} of their own to compare. Give a vector file of their outlines, "
+                "or ask without the size.",
+                "NO_ANSWER",
+                {"form": ["where"]},
+            )
+        if subject is None and w.figure != "area":
+            raise RefusalError(
+                "Pieces of a surface are compared by their area alone.", "NO_ANSWER", {"form": ["where"]}
+            )
+        if subject is None:
+            self.warnings.append(
+                f"Pieces of {title} of at least {EXISTS_MIN_PX} pixels are counted: what looks like one may be several pieces, "
+                "and what the image's edge cuts is smaller than it is."
+            )
+            return
+        kinds = "lines" if w.figure == "length" else "polygons"
+        if not subject.has_only(kinds):
+            held = subject.vector.noun if subject.vector else "a point"
+            what = {"area": "an area", "length": "a length", "outline": "a perimeter"}[w.figure]
+            raise RefusalError(
+                f"{subject.label} holds {held}: {what} to compare is one of {kinds}.", "NO_ANSWER", {"form": ["where"]}
+            )
+
+    def _least_px(self) -> int:
+        """Pieces of fewer pixels are noise where single pieces are looked at."""
+        f = self.form
+        is_single = f.each == "target" or bool(f.over and f.over != "maximum") or any(w.figure for w in f.where)
+        return EXISTS_MIN_PX if is_single else 0
+
     def _related(self) -> AnswerRecipe:
         """A figure of the target, chosen by its relation to the reference or by its distance from it."""
         f = self.form
-        keys = list(dict.fromkeys(k for k in (f.target, f.reference, *f.others) if k))
+        keys = self._keys_named()
         in_image = [k for k in keys if k not in self.things or self.things[k].px is not None]
         scene = self._one() if in_image else None
         if scene is not None:
             self._check_region(scene)
-        is_metric = f.clip or f.what in ("area", "distance", "length", "density") or f.relation in ("within", "beyond", "nearest")
+        relations = {f.relation, *(w.relation for w in f.where)}
+        is_metric = f.clip or f.what in ("area", "distance", "length", "density", "zone") or any(w.figure for w in f.where)
+        is_metric = is_metric or bool(relations & {"within", "beyond", "nearest"})
         if scene is not None and is_metric:
             self._needs_ground(scene)
         if scene is not None and scene.grid.crs is None and any(k in self.things and self.things[k].px is None for k in keys):
@@ -243,10 +365,10 @@ class ThingPlans(StepMaker):
             label = thing.label if thing is not None else key
             name = names[key] = label if label not in names.values() else f"{label[:70]} {len(names) + 1}"
             if thing is not None:
-                sources.append(thing.source(name) | self._rows_named(key))
+                sources.append(thing.source(name) | self._rows_named(key) | self._left_out(key))
                 continue
             assert scene is not None
-            layers.append(self._find(scene, key))
+            layers.append(self._find(scene, key, self._least_px() if key == f.target else 0))
             mode = "objects" if key in self.words.objects else "regions"
             source: dict[str, Any] = {"name": name, "mode": mode, "layer": step_reference(layers[-1])}
             if scene.grid.crs is None and scene.effective_gsd_m is not None:
@@ -259,8 +381,11 @@ class ThingPlans(StepMaker):
         options: dict[str, Any] = {"phrase": phrase}
         if f.what == "zone":
             options["phrase"] = self._picked_phrase()
-            listed = self.things[f.target if f.each == "target" else f.reference].vector
-            options["noun"] = "rows" if f.by or listed is None else listed.noun
+            listing = self.things.get(f.target if f.each == "target" else f.reference)
+            listed = listing.vector if listing is not None else None
+            options["noun"] = "rows" if f.by else listed.noun if listed is not None else self._found_noun(f.target)
+            if f.top > 1 or f.rank > 1:
+                options |= {"top": f.top, "pick": f.pick}
             return AnswerRecipe(kind="zone", steps=(n,), unit=str(spec["unit"]), options=options)
         if f.each:
             return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)
@@ -276,6 +401,10 @@ class ThingPlans(StepMaker):
         default = {"area": self._area_unit(), "distance": "m", "length": "m", "share": "1", "ratio": "1"}.get(f.what, "1")
         return AnswerRecipe(kind="value", steps=(n,), unit=unit or default, options=options)
 
+    def _found_noun(self, key: str) -> str:
+        """'ships', 'pieces of water'."""
+        return self._thing_title(key) if key in self.words.objects else f"pieces of {self._thing_title(key)}"
+
     def _rows_named(self, key: str) -> dict[str, Any]:
         """For a source whose features are listed: the attribute that names the rows."""
         f = self.form
@@ -284,6 +413,16 @@ class ThingPlans(StepMaker):
         vector = self.things[key].vector
         named = f.by or (vector.name_field if vector is not None else "")
         return {"name_field": named} if named else {}
+
+    def _left_out(self, key: str) -> dict[str, Any]:
+        """Of a file whose features are compared with one of its own: all but that one."""
+        f = self.form
+        mine, other = self.things.get(key), self.things.get(f.reference)
+        if key != f.target or mine is None or other is None or mine.vector is None or other.vector is None or mine.name:
+            return {}
+        if other.vector.vector_id != mine.vector.vector_id or not other.name:
+            return {}
+        return {"name_field": mine.vector.name_field, "without": [other.name]}
 
     def _spec(self, names: dict[str, str]) -> dict[str, Any]:
         f = self.form
@@ -302,6 +441,10 @@ class ThingPlans(StepMaker):
                 out["others"] = [names[k] for k in f.others]
         if f.length_of:
             out["length_of"] = f.length_of
+        if f.where:
+            out["where"] = [self._condition_of(w, names) for w in f.where]
+        if f.over:
+            out["statistic"] = f.over
         unit = {"area": self._area_unit(), "distance": f.unit or "m", "length": f.unit or "m", "density": f.unit or "1/km2"}
         out["unit"] = unit.get(metric, "1")
         if metric == "area" and f.what == "exists":
@@ -314,13 +457,15 @@ class ThingPlans(StepMaker):
             out["each"] = names[f.target if f.each == "target" else f.reference]
             if f.what == "zone":
                 out["pick"] = f.pick
+                if f.rank > 1:
+                    out["rank"] = f.rank
         if what == "share" and f.clip:
             # "the share of the district that is covered by …" is one of the reference; else one of the target itself
             of_reference = bool(f.each) or f.denominator == "reference"
             out |= {"denominator": "reference" if of_reference else "subject", "of": "length" if f.of == "length" else "area"}
         elif what == "share":
             subject = self.things.get(f.target)
-            is_surface = subject is None and f.target not in self.words.objects
+            is_surface = subject is None and f.target not in self.words.objects and not f.where
             out |= {"denominator": "subject", "of": "area" if is_surface else "count"}
         if f.what == "ratio":
             out |= {"denominator": "reference", "of": f.of or "count"}
@@ -330,7 +475,38 @@ class ThingPlans(StepMaker):
         return out
 
     # --- words -----------------------------------------------------------------------------------------------------------------
+    def _condition_of(self, w: Where, names: dict[str, str]) -> dict[str, Any]:
+        """A condition as ``measure`` takes it."""
+        if w.figure:
+            unit = w.unit or ("m2" if w.figure == "area" else "m")
+            return {"figure": w.figure, "op": w.op, "value": w.value, "unit": unit}
+        out: dict[str, Any] = {"relation": w.relation, "reference": names[w.reference]}
+        return out | ({"distance_m": w.relation_m} if w.relation in ("within", "beyond") else {})
+
+    def _where_text(self, *, is_own: bool = False) -> str:
+        """' with an area of more than 200 m² and north of lake.geojson'; ``is_own``: with the relation that is none of them."""
+        said = []
+        for w in sorted(self.form.where, key=lambda w: not w.figure):
+            if w.relation:
+                words = RELATION_WORDS.get(w.relation, w.relation)
+                if w.relation in ("within", "beyond"):
+                    words = f"{'within' if w.relation == 'within' else 'farther than'} {w.relation_m:g} m "
+                    words += "of" if w.relation == "within" else "from"
+                said.append(f"{words} {self._thing_title(w.reference)}")
+                continue
+            what = {"area": "an area", "length": "a length", "outline": "a perimeter"}[w.figure]
+            how = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}[w.op]
+            unit = w.unit or ("m2" if w.figure == "area" else "m")
+            said.append(f"with {what} of {how} {w.value:,.10g} {UNITS[unit].sign}")
+        if is_own and self.form.relation:
+            n_sizes = sum(bool(w.figure) for w in self.form.where)
+            said.insert(n_sizes, self._own_relation_text().strip())
+        return "".join(f"{' and' if i else ''} {text}" for i, text in enumerate(said))
+
     def _relation_text(self) -> str:
+        return self._where_text(is_own=True) if self.form.where else self._own_relation_text()
+
+    def _own_relation_text(self) -> str:
         f = self.form
         if not f.relation:
             return ""
@@ -348,9 +524,11 @@ class ThingPlans(StepMaker):
         """'of the 43 polygons of buildings.gpkg lie within 100 m of water', after a number."""
         f, thing = self.form, self.things.get(self.form.target)
         if thing is None:
-            return f"{self.words.title(f.target)} found{self._relation_text()}"
-        head = f"of {thing.title}" if f.relation and not thing.name else (thing.vector.noun if thing.vector else "place")
-        tail = "" if f.relation or thing.vector is None else f" in {thing.vector.name}"
+            found = "pieces of " if f.target not in self.words.objects else ""
+            return f"{found}{self.words.title(f.target)} found{self._relation_text()}"
+        is_chosen = bool(f.relation or f.where)
+        head = f"of {thing.title}" if is_chosen and not thing.name else (thing.vector.noun if thing.vector else "place")
+        tail = "" if is_chosen or thing.vector is None else f" in {thing.vector.name}"
         return f"{head}{self._relation_text()}{tail}" + (" in the region" if self.region is not None else "")
 
     def _related_phrase(self) -> str:
@@ -375,18 +553,27 @@ class ThingPlans(StepMaker):
         head = {"count": "Number of", "exists": "Area of" if f.of == "area" else "Number of", "area": "Area of",
                 "share": "Share of", "length": "Length of", "density": "Density of"}[f.what]  # fmt: skip
         if f.length_of:
-            several = "" if self._is_one(f.target) else "mean "
+            several = "" if self._is_one(f.target) or f.over else "mean "
             head = "Perimeter of" if f.length_of == "outline" else f"{several}long side of".capitalize()
+        if f.what in ("count", "exists") and f.target in self.words.targets:
+            subject = f"pieces of {subject}"
+        if f.over:
+            which = {"mean": "Mean", "median": "Median", "minimum": "Smallest", "maximum": "Largest"}[f.over]
+            each = "each of " if subject.startswith("the ") else "pieces of " if f.target in self.words.targets else ""
+            head, subject = f"{which} {head[:1].lower()}{head[1:]}", f"{each}{subject}"
         return f"{head} {subject}{relation}" + (" in the region" if self.region is not None else "")
 
     def _picked_phrase(self) -> str:
         """'largest number of the 12 points of sites.csv', 'smallest area', 'largest share covered by …'."""
         f = self.form
         head = "largest" if f.pick == "max" else "smallest"
+        if f.rank > 1:
+            head = f"{ordinal(f.rank)} {head}"
         if f.of == "distance":
             return f"{head} distance to {self._thing_title(f.reference) if f.reference else 'its nearest other'}"
         if f.each == "target":
-            return f"{head} {f.of if f.of != 'count' else 'number'}"
+            what = {"outline": "perimeter", "extent": "long side"}.get(f.length_of, f.of if f.of != "count" else "number")
+            return f"{head} {what}{self._where_text()}"
         subject = self._thing_title(f.target)
         if f.of == "share":
             return f"{head} share covered by {subject}"
@@ -398,13 +585,18 @@ class ThingPlans(StepMaker):
         f = self.form
         head = {"count": "Number of", "area": "Area of", "length": "Length of", "density": "Density of", "share": "Share of",
                 "exists": "Area of", "distance": "Distance from"}[what]  # fmt: skip
+        head = {"outline": "Perimeter of", "extent": "Long side of"}.get(f.length_of, head)
+        if f.where and f.each != "target":
+            subject += self._where_text()
         reference = self._thing_title(f.reference) if f.reference else ""
         is_of_reference = what == "share" and (f.each or f.denominator == "reference")
         if f.each:
-            thing = self.things[f.target if f.each == "target" else f.reference]
-            listed = f"each {f.by}" if f.by else f"each of {thing.title}"
-            if f.by and thing.vector is not None:
+            thing = self.things.get(f.target if f.each == "target" else f.reference)
+            title = thing.title if thing is not None else self._thing_title(f.target)
+            listed = f"each {f.by}" if f.by else f"each of {title}"
+            if f.by and thing is not None and thing.vector is not None:
                 listed += f" in {thing.vector.name}"
+            listed += self._where_text() if f.each == "target" else ""
             if what == "distance":
                 return f"Distance from {listed} to {reference or 'the nearest other'}"
             if f.each == "target":
@@ -417,4 +609,5 @@ class ThingPlans(StepMaker):
             return f"Share of {reference} that is covered by {subject}"
         if what == "share":
             head = f"Share of the {'length' if f.of == 'length' else 'area'} of"
+        relation = self._own_relation_text()
         return f"{head} {subject}{relation}, cut {'there' if f.relation in ('within', 'beyond') else 'at the outline'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.agent.planner.facts import day_of, is_apart, lowered
+from apps.agent.planner.facts import day_of, is_apart, lowered, ordinal
 from apps.agent.planner.fields import RefusalError
 from apps.agent.planner.steps import StepMaker
 from apps.core.evidence.plan import AnswerRecipe
@@ -30,10 +30,14 @@ class ZonePlans(StepMaker):
             if not f.buffer_m and vector.count_of(POLYGONS) < vector.n:
                 others = vector.n - vector.count_of(POLYGONS)
                 self.warnings.append(f"{others} points or lines of {vector.name} have no inside and are left out.")
+        if f.what == "difference" and f.each:
+            return self._change_by_zone()
         if f.each:
             return self._each_zone()
         if f.is_outside and len(f.zones) > 1:
             raise RefusalError("Outside of which? Name one file.", "NO_ANSWER", {"form": ["zones"]})
+        if f.what == "zone" and f.is_change:
+            return self._change_by_zone()
         if f.what == "zone":
             return self._which_zone()
         if f.what in ("compare", "difference") and len(f.zones) > 1:
@@ -80,6 +84,67 @@ class ZonePlans(StepMaker):
         near = f"within {f.buffer_m:g} m of" if f.buffer_m else "in"
         return AnswerRecipe(kind="table", steps=(n,), unit=self._recipe_unit(),
                             options={"phrase": f"{self._phrases()['phrase']} {near} {by}"})  # fmt: skip
+
+    def _change_by_zone(self) -> AnswerRecipe:
+        """The change between two dates in each polygon, or the polygon with the greatest. Means are those of the change of each
+        pixel; areas and shares are measured at both dates, each row a figure less another."""
+        f, kind = self.form, self.measured()
+        key = f.zones[0]
+        thing = self.things[key]
+        vector = thing.vector
+        assert vector is not None
+        if len(f.zones) != 1 or thing.name:
+            raise RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
+        if f.is_relative or f.is_outside or f.change or f.limit is not None:
+            raise RefusalError(
+                "By polygon I give the change of a mean, an area or a share, in its own unit.", "NO_ANSWER", {"form": ["what"]}
+            )
+        if f.by and f.by not in vector.fields:
+            raise RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
+        if kind == "statistic" and f.statistic != "mean":
+            raise RefusalError(
+                f"By polygon I give the change of the mean, not of the {f.statistic}.", "NO_ANSWER", {"form": ["statistic"]}
+            )
+        self._tell_names(thing)
+        before, after = self._two()
+        for scene in (before, after):
+            self._check_zone(scene, key)
+        span = f"from {day_of(before)} to {day_of(after)}"
+        where = self._zone_text(key) if f.each else f" in each of {thing.title}"
+        if kind == "statistic":
+            title = f"Mean change of {self.words.title(f.quantity)} {span}"
+            steps: tuple[int, ...] = (self._difference_by_zone(before, after, key, f"{title}{where}."),)
+            options: dict[str, Any] = {"phrase": f"{title}{where}", "signed": True}
+        else:
+            if f.target and self._target_methods(before, f.target)[0].threshold == "otsu":
+                self.warnings.append("The threshold is computed for each date by itself, so a part of the change may be its own.")
+            steps = tuple(self._zone_step(scene, key, is_each=True) for scene in (before, after))
+            title = f"Change of the {lowered(str(self._phrases()['phrase']))} {span}"
+            options = {"phrase": f"{title}{where}", "signed": True}
+        if f.each:
+            return AnswerRecipe(kind="table", steps=steps, unit=self._recipe_unit(), options=options)
+        word = "largest" if f.pick == "max" else "smallest"
+        if f.change_sign:
+            word = "greatest loss" if f.change_sign == "drop" else "greatest gain"
+        phrase = f"{word}: {lowered(title)}" if f.change_sign else f"{word} {lowered(title)}"
+        options |= {"phrase": phrase, "pick": f.pick, "rank": f.rank, "change_sign": f.change_sign}
+        return AnswerRecipe(kind="zone", steps=steps, unit=self._recipe_unit(), options=options)
+
+    def _difference_by_zone(self, before: SceneInfo, after: SceneInfo, key: str, why: str) -> int:
+        """A step with the mean change of each polygon."""
+        f = self.form
+        outlines = self.things[key].zones(buffer_m=f.buffer_m, dissolve=False)
+        if f.by:
+            outlines |= {"name": f.by, "group": True}
+        zones = {"id": "zones", "op": "vector.zones", "params": outlines}
+        arguments = [
+            self._graph(
+                [*self._difference_nodes(before, after, params), zones],
+                {"op": "raster.summarize.zonal", "inputs": ["difference", "zones"], "params": {"statistic": "mean"}},
+            )
+            for params in ({}, {"resample": "bilinear"})
+        ]
+        return self._add("execute", arguments[0], why[:500], alternatives=arguments[1:])
 
     def _zone_text(self, key: str) -> str:
         if self.form.each:
@@ -157,10 +222,15 @@ class ZonePlans(StepMaker):
             raise RefusalError("Which polygon of which file? Name a file with several.", "NO_ANSWER", {"form": ["zones"]})
         if not vector.name_field:
             self.warnings.append(f"No attribute of {vector.name} names its features, so they are called by their number.")
-        n = self._zone_step(self._one(), key, pick=f.pick)
+        is_first = f.rank == 1 and f.top == 1
+        n = self._zone_step(self._one(), key, pick=f.pick) if is_first else self._zone_step(self._one(), key, is_each=True)
         word = {"area": ("largest", "smallest"), "share": ("largest", "smallest")}.get(self.measured(), ("highest", "lowest"))
         phrase = f"{word[0] if f.pick == 'max' else word[1]} {lowered(str(self._phrases()['phrase']))}"
-        return AnswerRecipe(kind="zone", steps=(n,), unit=self._recipe_unit(), options={"phrase": phrase})
+        options: dict[str, Any] = {"phrase": phrase}
+        if not is_first:
+            options |= {"phrase": f"{ordinal(f.rank)} {phrase}" if f.rank > 1 else phrase, "pick": f.pick, "rank": f.rank}
+            options |= {"top": f.top}
+        return AnswerRecipe(kind="zone", steps=(n,), unit=self._recipe_unit(), options=options)
 
     def _between_zones(self) -> AnswerRecipe:
         """Two or more named areas, each measured by itself, then compared or subtracted."""
