@@ -56,6 +56,7 @@ class RasterFacts(BaseModel):
     crs_wkt: str = ""
     transform: tuple[float, float, float, float, float, float] | None = None
     n_gcps: int = 0
+    n_images: int = Field(default=1, description="images in the file; the first one is read")
     is_picture: bool = False
     has_mask: bool = False
     has_palette: bool = False

@@ -93,6 +93,7 @@ def read_facts(dataset: Any, kind: Format, n_bytes: int) -> RasterFacts:
         crs_wkt=dataset.crs.to_wkt() if dataset.crs else "",
         transform=tuple(dataset.transform)[:6] if has_grid else None,
         n_gcps=len(dataset.gcps[0]),
+        n_images=max(1, len(dataset.subdatasets)),
         is_picture=kind in (PNG, JPEG),
         has_mask=MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags and MaskFlags.nodata not in flags,
         has_palette="palette" in colors,

@@ -210,7 +210,7 @@ class _Inspector:
         bands, rules = self._fill(bands)
         gsd, gsd_source = self._gsd(grid)
         self._file()
-        order = ("nodata", "saturation", "roles", "scale", "date", "crs", "gsd", "kind", "file")
+        order = ("nodata", "saturation", "roles", "scale", "date", "crs", "gsd", "pages", "kind", "file")
         self.findings.sort(
             key=lambda f: ({"block": 0, "warn": 1, "ok": 2}[f.light], order.index(f.key))
         )
@@ -432,7 +432,7 @@ class _Inspector:
                     index=i + 1,
                     role=role,
                     role_source=source,
-                    unit=self.hints.unit or fact.unit[:40] or "DN",
+                    unit=self.hints.unit or profiles.unit_of(fact.unit) or "DN",
                     scale=self.hints.scale if self.hints.scale is not None else fact.scale,
                     offset=self.hints.offset if self.hints.offset is not None else fact.offset,
                     nodata=fact.nodata,
@@ -523,6 +523,19 @@ class _Inspector:
         # a low that may be fill says nothing of the values
         is_fill = any(c.value == low for c in counts.fill)
         span = f"{facts.dtype}, up to {high:,.6g}" if is_fill else f"{facts.dtype}, {low:,.6g} to {high:,.6g}"
+        if self.profile is profiles.LANDSAT8 and profiles.is_landsat_level1(self.name, facts.dtype) \
+                and any(b.role in profiles.REFLECTIVE for b in bands):
+            shift = {"scale": profiles.LANDSAT_L1_SCALE, "offset": profiles.LANDSAT_L1_OFFSET, "unit": profiles.LANDSAT_L1_UNIT}
+            bands = [b.model_copy(update=shift | ({} if b.nodata is not None else {"nodata": 0.0}))
+                     if b.role in profiles.REFLECTIVE else b for b in bands]
+            self.add(
+                "scale", "Scale", "warn", "× 2e-05 − 0.1",
+                "Level 1 of Landsat 8 and 9: reflectance at the top of the atmosphere, before it is divided by the sine of the "
+                "sun's elevation. Ratios such as NDVI are right so; others need the elevation: scale 0.00002 and offset −0.1, "
+                "each divided by that sine, unit reflectance.",
+                Fix(label="Keep as stored", hints={"scale": 1.0, "offset": 0.0}), ask,
+            )  # fmt: skip
+            return bands
         is_wide = facts.dtype not in ("uint8", "int8")
         if self.profile is profiles.SENTINEL2 and facts.dtype in ("uint16", "int16") and high <= 65535:
             with_offset = {"scale": S2_SCALE, "offset": S2_OFFSET * S2_SCALE, "unit": "reflectance"}
@@ -808,6 +821,12 @@ class _Inspector:
                 "kind", "Kind", "ok", "palette", "Values are classes with colours of their own; they are not averaged."
             )
         changes = f" {' '.join(facts.changes)}" if facts.changes else ""
+        if facts.n_images > 1:
+            self.add(
+                "pages", "Images", "warn", f"1 of {facts.n_images}",
+                f"The file holds {facts.n_images} images; only the first is read. Save each as a file of its own to use "
+                "the others.",
+            )  # fmt: skip
         self.add(
             "file", "File", "ok", f"{facts.format}, {facts.n_bytes:,} bytes",
             f"{facts.width:,} × {facts.height:,} px, {len(facts.bands)} bands of {facts.dtype}. "

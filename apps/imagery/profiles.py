@@ -275,6 +275,34 @@ def product_name_band(name: str) -> str | None:
     return found[1] if found else None
 
 
+# How files write the units that figures here are told in; anything else stays as it is written.
+_UNITS: dict[str, str] = dict.fromkeys(("m", "metre", "meter", "metres", "meters"), "m") | dict.fromkeys(
+    ("k", "kelvin", "kelvins", "deg_k", "degk", "degrees_k"), "K") | dict.fromkeys(
+    ("degc", "°c", "celsius", "deg_c", "degree_celsius", "degrees_celsius", "degree_c", "degrees_c", "degree celsius",
+     "degrees celsius", "c"), "degC") | dict.fromkeys(("db", "decibel", "decibels"), "dB") | dict.fromkeys(
+    ("%", "percent"), "%") | dict.fromkeys(("unitless", "dimensionless", "none", "-", "1"), "1") | dict.fromkeys(
+    ("reflectance", "surface reflectance", "toa reflectance"), "reflectance")  # fmt: skip
+
+
+def unit_of(text: str) -> str:
+    """A unit as files write it, as it is called here: ``m`` for ``metres``, ``K`` for ``Kelvin``, ``degC`` for ``celsius``."""
+    plain = " ".join(text.split())
+    return _UNITS.get(plain.lower(), plain)[:40]
+
+
+# Level 1 of Landsat 8 and 9, Collection 1 or 2, or from before the collections (LC8, path, row, day, station).
+_LANDSAT_L1 = re.compile(r"(?:^|[^a-z0-9])L[CO](?:0?[89]_L1(?:TP|GT|GS)_|8\d{13}[A-Z]{3}\d{2}(?!.*sr_))", re.I)
+# USGS, Landsat 8 and 9 data users handbooks, 5.2: the same for all bands and scenes, but for the sun's elevation.
+LANDSAT_L1_SCALE, LANDSAT_L1_OFFSET = 2e-5, -0.1
+LANDSAT_L1_UNIT = "reflectance before sun angle"
+REFLECTIVE = frozenset({"coastal", "blue", "green", "red", "nir", "swir1", "swir2", "pan", "cirrus"})
+
+
+def is_landsat_level1(name: str, dtype: str) -> bool:
+    """Whether a file's name tells numbers of level 1 of Landsat 8 or 9 as USGS stores them."""
+    return dtype in ("uint16", "int16", "int32", "uint32") and _LANDSAT_L1.search(name) is not None
+
+
 def word_role(text: str) -> str | None:
     """The role that a description names in words, or None."""
     return WORDS.get(" ".join(text.strip().lower().replace("_", " ").split())) or WORDS.get(text.strip().lower())

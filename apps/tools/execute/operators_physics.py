@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -147,6 +148,10 @@ def qa_flagged(stored: NDArray[np.int64], scheme: str, flags: Sequence[str]) -> 
     return out
 
 
+# ESA, processing baselines 04.00 to 05.09: clouds are masks of their own there.
+_QA60_EMPTY = (datetime(2022, 1, 25, tzinfo=UTC), datetime(2024, 2, 28, tzinfo=UTC))
+
+
 class QaParams(Frozen):
     scheme: Literal["auto", "landsat_c2", "landsat_c1", "landsat_precollection", "sentinel2_qa60", "sentinel2_scl",
                     "modis_state_1km", "mod13_reliability"] = Field(
@@ -187,7 +192,11 @@ def _plan_qa(call: Call) -> Planned:
 
     kind = raster_of(scene, quantity="_".join(p.flags)[:60], unit="1", span=PhysicalRange(0, 1), kind="mask",
                      formula=f"{scheme}: {' or '.join(p.flags)}")
-    return Planned(kind, bands=((scene.scene_id, band.role, index),), evaluate=evaluate)
+    notes: tuple[tuple[str, str], ...] = ()
+    if scheme == "sentinel2_qa60" and scene.acquired_at is not None and _QA60_EMPTY[0] <= scene.acquired_at < _QA60_EMPTY[1]:
+        notes = (("warning", ("QA60 was left empty in products from 25 January 2022 to 28 February 2024: that it flags no cloud "
+                              "there does not say that there is none.")),)
+    return Planned(kind, bands=((scene.scene_id, band.role, index),), evaluate=evaluate, notes=notes)
 
 
 register(Operator(

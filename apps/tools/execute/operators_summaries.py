@@ -15,7 +15,7 @@ from apps.core.evidence.observation import Frozen
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
 from apps.tools.execute.indices import VEGETATION_INDICES
 from apps.tools.execute.operators_products import same_grid
-from apps.tools.execute.scales import PowerMean, check_scale, scale_notes
+from apps.tools.execute.scales import AreaMean, PowerMean, check_scale, has_uneven_pixels, scale_notes
 from apps.tools.execute.types import (
     Accumulator,
     Call,
@@ -37,8 +37,12 @@ Statistic = Literal["mean", "median", "min", "max", "std", "percentile", "sum", 
 DAYS_A_YEAR = 365.25
 # A date whose valid pixels fall below this share of the best date's is told.
 UNEVEN_SHARE = 0.8
+# A figure by pixels that differs from that by area by this share is told with it.
+UNEVEN_MEAN = 0.005
 # A gap longer than this many median intervals is a hole of the series.
 HOLE_FACTOR = 1.5
+# Scenes that share this of their common outline show one place.
+SAME_GROUND = 0.9
 # Classes of a transition lie below this, on either side of 0.
 _PAIR = 2**31
 
@@ -132,6 +136,7 @@ def _plan_statistic(call: Call) -> Planned:
     p: StatisticParams = call.params
     _check_statistic(call, p, source)
     is_power = source.unit == "dB" and p.statistic == "mean"
+    is_uneven = p.statistic == "mean" and has_uneven_pixels(source.grid)
     if source.kind == "classes" and p.statistic not in ("count", "min", "max"):
         raise call.refuse("a class map has no mean; ask for the area or share of a class.")
 
@@ -145,13 +150,22 @@ def _plan_statistic(call: Call) -> Planned:
             raise call.refuse(f"the {p.statistic} of {n} values is undefined (all equal, too few, or a mean of 0).",
                               code="TOOL_FAILED")
         evidence = moments_evidence(found[0])
+        warnings: tuple[str, ...] = ()
         if is_power:
             evidence["mean_power_dB"] = found[1].decibels()
-        return Value(value, n, evidence)
+        if is_uneven:
+            by_area = found[-1].mean
+            evidence["area_weighted_mean"] = finite(by_area)
+            if abs(by_area - value) > UNEVEN_MEAN * max(abs(value), math.sqrt(max(found[-1].variance, 0.0))):
+                warnings = ("Pixels differ in area on this grid, and each counts alike in this mean of "
+                            f"{value:.6g}; weighted by area it is {by_area:.6g} {source.unit}."),
+        return Value(value, n, evidence, warnings=warnings)
 
     def reduce() -> list[Target]:
-        asked: list[Target] = [((call.names[0],), accumulators_for(p))]
-        return [*asked, ((call.names[0],), PowerMean())] if is_power else asked
+        made: list[Accumulator] = [accumulators_for(p)]
+        made += [PowerMean()] if is_power else []
+        made += [AreaMean()] if is_uneven else []
+        return [((call.names[0],), a) for a in made]
 
     kind = ValueType("value", "statistic", source.quantity, unit_of_statistic(p, source.unit), range_of_statistic(p, source))
     return Planned(kind, reduce=reduce, finish=finish, notes=scale_notes(source, p.statistic))
@@ -230,9 +244,14 @@ def _plan_share(call: Call) -> Planned:
             raise call.refuse(f"no valid pixel of {source.scene_names} is left, so there is no share.", code="TOOL_FAILED",
                               needs={"valid_px": True})
         by_area = a.true_m2 / a.valid_m2 if a.true_m2 is not None and a.valid_m2 else None
+        by_number = a.n_true / a.n_valid
+        warnings: tuple[str, ...] = ()
+        if by_area is not None and abs(by_area - by_number) > UNEVEN_MEAN * max(by_number, by_area):
+            warnings = ("Pixels differ in area on this grid, and each counts alike in this share of "
+                        f"{100 * by_number:.3g} %; by area it is {100 * by_area:.3g} %."),
         evidence: dict[str, JsonValue] = {"n_true": a.n_true, "n_px": a.n_true, "n_valid": a.n_valid, "numerator": a.n_true,
                                           "denominator": a.n_valid, "denominator_is": "valid pixels", "share_by_area": by_area}
-        return Value(a.n_true / a.n_valid / scale, a.n_valid, evidence)
+        return Value(a.n_true / a.n_valid / scale, a.n_valid, evidence, warnings=warnings)
 
     kind = ValueType("value", "ratio", source.quantity, call.params.unit, PhysicalRange(0, 1 / scale))
     return Planned(kind, reduce=lambda: [((call.names[0],), TrueArea())], finish=finish)
@@ -352,6 +371,29 @@ def _series_inputs(call: Call) -> None:
             raise call.refuse(f"the dates differ in {what}: {', '.join(sorted(seen))}.")
 
 
+def _series_places(call: Call) -> tuple[tuple[str, str], ...]:
+    """What is told where the dates are of grids of different extent and no region makes them one. ModelError where there is no
+    ground that all of them show: their figures are no series."""
+    import shapely
+
+    grids = list(dict.fromkeys(r.grid for r in call.inputs))
+    if call.region is not None or len(grids) < 2 or any(g.crs is None for g in grids):
+        return ()
+    boxes = []
+    for grid in grids:
+        west, south, east, north = grid.lonlat_bounds()
+        parts = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
+        boxes.append(shapely.union_all([shapely.box(w, south, e, north) for w, e in parts]))
+    shared = shapely.intersection_all(boxes)
+    if shared.area <= 0:
+        raise call.refuse("the dates lie at different places: there is no ground that all of them show. A series is of one "
+                          "place.", code="BAD_REGION", needs={"region": True})
+    if shared.area >= SAME_GROUND * shapely.union_all(boxes).area:
+        return ()
+    return (("warning", ("The dates do not show the same ground, and each figure is of all that its date shows; draw a region "
+                         "that all of them hold.")),)
+
+
 def gather_series(call: Call, found: Sequence[Any],
                   failed: Mapping[str, str]) -> tuple[list[dict[str, JsonValue]], list[str], list[dict[str, JsonValue]]]:
     """(items by date, warnings, holes) of accumulators, one a date; failed or empty dates are told and left out."""
@@ -435,7 +477,8 @@ def _plan_series(call: Call) -> Planned:
     unit = unit_of_statistic(StatisticParams(statistic=p.statistic, percentile=p.percentile), source.unit)
     unit = "1" if p.pick or p.over == "count_above" else unit
     kind = ValueType("value", "date" if p.pick else "series", source.quantity, unit, span)
-    return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=scale_notes(source, p.statistic))
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish,
+                   notes=(*scale_notes(source, p.statistic), *_series_places(call)))
 
 
 def _per_date(call: Call) -> list[Target]:
@@ -502,7 +545,7 @@ def _plan_trend(call: Call) -> Planned:
 
     kind = ValueType("value", "trend", source.quantity, f"{source.unit}/year",
                      PhysicalRange(why="a slope depends on the time span"))
-    return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=_series_places(call))
 
 
 register(Operator(

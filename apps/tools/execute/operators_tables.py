@@ -27,6 +27,7 @@ from apps.tools.execute.operators_summaries import (
     _check_statistic,
     _per_date,
     _series_inputs,
+    _series_places,
     accumulators_for,
     area_figures,
     finite,
@@ -533,7 +534,7 @@ def _plan_analysis(call: Call) -> Planned:
              "stl": PhysicalRange(0, 1), "spikes": PhysicalRange(0, 400), "change_points": PhysicalRange(0, 400)}
     kind = ValueType("value", "statistic", f"{p.analysis} of {source.quantity}", unit,
                      spans.get(p.analysis, PhysicalRange(why="follows the series")))
-    return Planned(kind, reduce=lambda: _per_date(call), finish=finish)
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=_series_places(call))
 
 
 def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[float | int | None, dict[str, Any]]:

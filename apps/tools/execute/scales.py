@@ -6,9 +6,12 @@ their sum and quotient mean nothing. Degrees Celsius begin at no true zero: twic
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from apps.tools.execute.accumulators import Moments
+from apps.core.geo.grid import Grid
+from apps.tools.execute.accumulators import Moments, cells
 from apps.tools.execute.types import Call, RasterType, Sample
 
 # Quantities that are directions in degrees.
@@ -54,3 +57,56 @@ class PowerMean(Moments):
     def decibels(self) -> float | None:
         """Of the mean power; None without values."""
         return float(10 * np.log10(self.mean)) if self.n and self.mean > 0 else None
+
+
+# Least and greatest pixel of a grid that differ by this share are not taken alike in silence.
+_UNEVEN_SHARE = 0.02
+
+
+def has_uneven_pixels(grid: Grid) -> bool:
+    """Whether the pixels of a grid differ in area on the ground, as those of whole continents in degrees do."""
+    if grid.crs is None or grid.area_method == "grid":
+        return False
+    _, _, areas = grid.geodesic_lattice
+    return bool(areas.min() < (1 - _UNEVEN_SHARE) * areas.max())
+
+
+class AreaMean:
+    """Mean and variance of values, each weighted by the area of its pixel; summed cell by cell, so that no window shows."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._parts: list[tuple[float, float, float]] = []
+        self._done = False
+
+    def wants_pass(self) -> bool:
+        first, self._done = not self._done, True
+        return first
+
+    def gather(self, sample: Sample) -> list[tuple[int, float, float, float]]:
+        areas = sample.areas_m2()
+        assert areas is not None
+        out = []
+        for at in cells(sample):
+            valid = sample.valid[at]
+            weight, value = np.ascontiguousarray(areas[at])[valid], sample.data[at][valid]
+            if value.size:
+                by_area = weight * value
+                out.append((value.size, float(weight.sum()), float(by_area.sum()), float((by_area * value).sum())))
+        return out
+
+    def merge(self, part: list[tuple[int, float, float, float]]) -> None:
+        for n, *sums in part:
+            self.n += n
+            self._parts.append((sums[0], sums[1], sums[2]))
+
+    @property
+    def mean(self) -> float:
+        """NaN without values."""
+        weight = math.fsum(p[0] for p in self._parts)
+        return math.fsum(p[1] for p in self._parts) / weight if weight else math.nan
+
+    @property
+    def variance(self) -> float:
+        weight = math.fsum(p[0] for p in self._parts)
+        return math.fsum(p[2] for p in self._parts) / weight - self.mean**2 if weight else math.nan

@@ -1617,6 +1617,16 @@ def _closeness(value: float, truth: Estimate) -> float:
     return float(1 / (1 + (abs(value - truth.value) / max(room, 1e-12)) ** 2))
 
 
+def _areas_by_row(grid: Grid, gsd_m: float | None, window: Window, step: int, rows: int) -> NDArray[np.float64]:
+    """Area in m² of the pixels of each row that is looked at, (rows,). CannotLookError where they differ along a row."""
+    if grid.crs is None:
+        return np.full(rows, (gsd_m or 0.0) ** 2)
+    _, at, areas = grid.geodesic_lattice
+    if np.ptp(areas, axis=1).max() > 0.02 * areas.max() and step > 1:
+        raise CannotLookError("pixels differ in area along a row of this grid, and only some of them are looked at")
+    return np.asarray(np.interp(window[1] + np.arange(rows) * step, at, areas.mean(axis=1)))
+
+
 def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> Estimate:
     """Area in m² of True pixels, from the source."""
     grid = scene.grid
@@ -1624,17 +1634,18 @@ def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> 
     step = step_of(case, window)
     if grid.crs is None and scene.gsd_m is None:
         raise CannotLookError("the scene's pixels have no size on the ground")
-    pixel = (scene.gsd_m or 0.0) ** 2 if grid.crs is None else float(grid.geodesic_lattice[2].mean())
-    everything = pixel * window[2] * window[3]
     plane = look.node(source, window)
     region = look.region(grid, window)
     seen = plane.valid if region is None else plane.valid & region
     keep = seen & (plane.data > 0)
     n = int(seen.sum())
+    areas = _areas_by_row(grid, scene.gsd_m, window, step, plane.data.shape[0])
+    pixel = float(areas.mean())
+    everything = pixel * window[2] * window[3]
     if step == 1:
         area = area_of_mask_m2(keep, grid.window(*window), scene.gsd_m).area_m2
         return Estimate(area, True, 0.0, n, everything * 1e-3, 0.0, everything)
-    share = estimate(keep.astype(np.float64).ravel(), "mean", step)
+    share = estimate((keep * (areas / pixel)[:, None]).ravel(), "mean", step)
     return Estimate(everything * share.value, False, everything * share.error, n, everything * share.spread, 0.0, everything)
 
 
@@ -1789,7 +1800,9 @@ def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGe
     if step == 1:
         area = area_of_mask_m2(seen & (plane.data > 0), grid.window(*window), scene.gsd_m).area_m2
         return Estimate(area, True, 0.0, share.n_valid, max(area, 1.0), 0.0, area)
-    pixel = (scene.gsd_m or 0.0) ** 2 if grid.crs is None else float(grid.geodesic_lattice[2].mean())
+    areas = np.broadcast_to(_areas_by_row(grid, scene.gsd_m, window, step, plane.data.shape[0])[:, None], seen.shape)[seen]
+    pixel = float(areas.mean()) if areas.size else 0.0
+    share = estimate((plane.data[seen] > 0) * areas / max(pixel, 1e-300), "mean", step)
     whole = pixel * step * step * share.n_valid
     return Estimate(whole * share.value, False, whole * share.error, share.n_valid, whole * share.spread, 0.0, whole)
 

@@ -11,6 +11,7 @@ import pytest
 import rasterio
 
 from apps.imagery import profiles
+from apps.imagery.hints import SceneHints
 from apps.imagery.inspect import Inspection, inspect_file
 from apps.imagery.readers import open_scene
 from tests.unit.imagery.rasters import write
@@ -142,6 +143,47 @@ def test_the_day_of_a_name_goes_before_the_time_at_which_the_file_was_written(tm
         out.update_tags(TIFFTAG_DATETIME="2024:05:01 10:00:00")
     assert str(inspect_file(path, "S2A_20190101.tif").info.acquired_at) == "2019-01-01 00:00:00+00:00"
     assert str(inspect_file(path, "field.tif").info.acquired_at) == "2024-05-01 10:00:00+00:00"
+
+
+@pytest.mark.parametrize("name", ["LC08_L1TP_015032_20200720_20200807_02_T1.tif", "LC80150322016202LGN00.tif",
+                                  "LC09_L1GT_015032_20220720_20220807_02_T1.tif"])
+def test_level_1_of_landsat_8_is_not_taken_for_linear_numbers(tmp_path: Path, name: str) -> None:
+    # USGS, Landsat 8 data users handbook 5.2.2: rho' = 2e-5 DN - 0.1, for every band and scene
+    stored = np.array([[[0, 8000, 9000]], [[0, 20000, 24000]], [[0, 27000, 28000]]], dtype=np.uint16)
+    found = held(tmp_path / "t.tif", ["B4", "B5", "B10"], name=name, planes=stored)
+    assert [b.unit for b in found.info.bands] == ["reflectance before sun angle"] * 2 + ["DN"]
+    assert next(f.light for f in found.findings if f.key == "scale") == "warn"
+    with open_scene(found.info, tmp_path / "t.tif") as reader:
+        read = reader.read([1, 2])
+    assert read.valid[0, 0].tolist() == [False, True, True]
+    red, nir = read.data[:, 0, 1:].astype(float)
+    assert (nir - red) / (nir + red) == pytest.approx([(0.3 - 0.06) / 0.36, (0.38 - 0.08) / 0.46], abs=1e-6)
+    kept = inspect_file(tmp_path / "t.tif", name, SceneHints(scale=1.0, offset=0.0))
+    assert {b.scale for b in kept.info.bands} == {1.0}
+    surface = held(tmp_path / "s.tif", ["SR_B4", "SR_B5"], name="LC08_L2SP_015032_20200720_20200807_02_T1.tif", planes=stored[:2])
+    assert [(b.unit, b.scale) for b in surface.info.bands] == [("reflectance", 2.75e-5)] * 2
+
+
+@pytest.mark.parametrize(("written", "unit"), [("metre", "m"), ("meters", "m"), ("Kelvin", "K"), ("degree_Celsius", "degC"),
+                                               ("°C", "degC"), ("unitless", "1"), ("percent", "%"), ("ft", "ft"),
+                                               ("mm/day", "mm/day")])
+def test_units_are_called_alike_however_a_file_writes_them(tmp_path: Path, written: str, unit: str) -> None:
+    path = tmp_path / "t.tif"
+    held(path, ["dem"], planes=np.full((1, 4, 4), 300, np.float32))
+    with rasterio.open(path, "r+") as out:
+        out.units = (written,)
+    assert inspect_file(path).info.bands[0].unit == unit
+
+
+def test_a_file_of_several_images_says_that_one_is_read(tmp_path: Path) -> None:
+    from PIL import Image
+
+    pages = [Image.fromarray(np.full((20, 30), v, np.uint8)) for v in (10, 20, 30)]
+    pages[0].save(tmp_path / "t.tif", save_all=True, append_images=pages[1:])
+    found = inspect_file(tmp_path / "t.tif")
+    assert next((f.light, f.value) for f in found.findings if f.key == "pages") == ("warn", "1 of 3")
+    alone = held(tmp_path / "one.tif", [""])
+    assert not any(f.key == "pages" for f in alone.findings)
 
 
 def test_collection1_reflectance(tmp_path: Path) -> None:

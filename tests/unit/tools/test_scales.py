@@ -180,3 +180,71 @@ def test_equal_dates_have_no_trend_and_no_anomaly(value: float, n: int) -> None:
         o = bench.execute([*nodes, ("a", "raster.product.pixel_trend", names, {"output": output}),
                            ("o", "raster.summarize.statistic", ["a"], {})])
         assert o.result.value == expected
+
+
+# 1° cells of the globe, warmer at the equator; areas of its zones by the closed form of the WGS 84 ellipsoid
+LATITUDES = 89.5 - np.arange(180)
+WARMTH = np.repeat((288 - 40 * np.sin(np.radians(LATITUDES)) ** 2)[:, None], 360, axis=1)
+
+
+def zone_weights() -> Any:
+    e = 0.0818191908426215
+    edge = np.sin(np.radians(90.0 - np.arange(181)))
+    q = edge / (1 - e * e * edge * edge) + np.arctanh(e * edge) / e
+    return -np.diff(q)
+
+
+def test_a_mean_and_a_share_over_the_globe_say_what_they_are_by_area() -> None:
+    bench = Bench(scene(WARMTH[None], ["lst"], unit="K", crs="EPSG:4326", pixel=1.0, origin=(-180.0, 90.0)))
+    nodes = [S, ("v", "raster.product.band", ["s1"], {"role": "lst"})]
+    weights = zone_weights()
+    o = bench.execute([*nodes, ("o", "raster.summarize.statistic", ["v"], {})])
+    by_area = float(np.average(WARMTH[:, 0], weights=weights))
+    assert o.result.value == pytest.approx(float(WARMTH.mean())) and by_area - o.result.value > 6
+    assert node_of(o, "o")["area_weighted_mean"] == pytest.approx(by_area, rel=1e-5)
+    assert any("weighted by area it is 274.6" in line.message for line in o.status.log)
+    o = bench.execute([*nodes, ("m", "raster.product.threshold", ["v"], {"op": "<", "value": 260}),
+                       ("o", "raster.summarize.share", ["m"], {})])
+    cold = WARMTH[:, 0] < 260
+    assert node_of(o, "o")["share_by_area"] == pytest.approx(float(weights[cold].sum() / weights.sum()), rel=1e-4)
+    assert any("by area it is 16.2 %" in line.message for line in o.status.log)
+
+
+def test_where_pixels_are_alike_nothing_is_said_of_their_area() -> None:
+    bench = Bench(scene(np.random.default_rng(3).random((1, 30, 30)), ["ndvi"], unit="1"))
+    o = bench.execute([S, ("v", "raster.product.band", ["s1"], {"role": "ndvi"}), ("o", "raster.summarize.statistic", ["v"], {})])
+    assert "area_weighted_mean" not in node_of(o, "o") and not any("area" in line.message for line in o.status.log)
+
+
+def dated(*places: tuple[str, float, float]) -> tuple[Bench, list[Any], list[str]]:
+    held = [scene(np.full((1, 20, 20), 0.2 + 0.1 * k), ["ndvi"], scene_id=f"d{k}", unit="1", crs=crs, origin=(x, y),
+                  date=f"{2018 + k}-06-01") for k, (crs, x, y) in enumerate(places)]
+    nodes = [n for k in range(len(held)) for n in ((f"s{k}", "asset.scene", (), {"scene": f"d{k}"}),
+                                                   (f"v{k}", "raster.product.band", [f"s{k}"], {"role": "ndvi"}))]
+    return Bench(*held), nodes, [f"v{k}" for k in range(len(held))]
+
+
+@pytest.mark.parametrize("op", ["series", "trend", "series_analysis"])
+def test_dates_of_different_places_are_no_series(op: str) -> None:
+    params = {"analysis": "mann_kendall"} if op == "series_analysis" else {}
+    bench, nodes, names = dated(*(("EPSG:32630", 6e5 + 5000.0 * k, 5.6e6) for k in range(4)))
+    o = bench.execute([*nodes, ("o", f"raster.summarize.{op}", names, params)])
+    assert o.status.state == "failed" and "different places" in o.status.reason, o.status.reason
+    # the same place in another zone of UTM, and one moved by a quarter
+    bench, nodes, names = dated(("EPSG:32630", 6e5, 5.6e6), ("EPSG:32630", 6e5, 5.6e6), ("EPSG:32630", 6e5 + 50, 5.6e6),
+                                ("EPSG:32630", 6e5, 5.6e6))
+    o = bench.execute([*nodes, ("o", f"raster.summarize.{op}", names, params)])
+    assert o.status.state == "ok", o.status.reason
+    assert any("do not show the same ground" in line.message for line in o.status.log)
+    bench, nodes, names = dated(*[("EPSG:32630", 6e5, 5.6e6)] * 4)
+    o = bench.execute([*nodes, ("o", f"raster.summarize.{op}", names, params)])
+    assert o.status.state == "ok" and not any("same ground" in line.message for line in o.status.log)
+
+
+@pytest.mark.parametrize(("day", "says"), [("2021-06-01", False), ("2022-06-01", True), ("2024-06-01", False)])
+def test_an_empty_cloud_mask_of_sentinel_2_is_no_clear_sky(day: str, says: bool) -> None:
+    info, stored = scene(np.zeros((1, 5, 5), np.uint16), ["qa"], date=day)
+    info = info.model_copy(update={"bands": (info.bands[0].model_copy(update={"scheme": "sentinel2_qa60"}),)})
+    o = Bench((info, stored)).execute([S, ("q", "raster.product.qa_mask", ["s1"], {"flags": ["cloud"]}),
+                                       ("o", "raster.summarize.share", ["q"], {})])
+    assert o.result.value == 0 and any("QA60 was left empty" in line.message for line in o.status.log) is says

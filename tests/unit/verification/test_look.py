@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from apps.verification import look
-from apps.verification.checks import Limits, run_checks
+from apps.verification.checks import Case, Limits, run_checks
 from apps.verification.checks.consistency import otsu, pieces
 from apps.verification.formulas import INDICES
 from apps.verification.look import CannotLookError, Plane, PlaneCache, estimate, look_of, look_windows, step_of
+from tests.unit.tools import rasters
 from tests.unit.verification import samples as s
 
 
@@ -53,7 +53,7 @@ def test_whole_thinned_and_windowed_looks_agree_with_right_observations(limits: 
 
 
 def test_what_a_reader_sampled_is_not_taken_for_every_nth_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "_KEPT", PlaneCache())
+    monkeypatch.setattr("apps.verification.look._KEPT", PlaneCache())
     for limits in (SAMPLED, Limits(dense_look_px=800), SAMPLED):
         results, _ = run_checks(s.mean().but(limits=limits).case(), ["consistency.raster_matches_source"])
         assert [c.outcome for c in results] == ["passed"], results[0].message
@@ -148,3 +148,20 @@ def test_otsu_parts_two_heaps() -> None:
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.normal(-0.4, 0.05, 900), rng.normal(0.5, 0.05, 300)])
     assert -0.25 < otsu(values) < 0.35
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(dense_look_px=800)])
+def test_a_thinned_look_at_an_area_in_degrees_knows_that_pixels_differ(limits: Limits) -> None:
+    # the north of a globe in degrees: by number of pixels a third of it, by area a seventh
+    rows = np.repeat((90.0 - np.arange(180) - 0.5)[:, None], 360, axis=1)
+    info, stored = rasters.scene(rows[None], ["gray"], crs="EPSG:4326", pixel=1.0, origin=(-180.0, 90.0))
+    bench = rasters.Bench((info, stored))
+    o = bench.execute([("s1", "asset.scene", (), {"scene": "s"}), ("v", "raster.product.band", ["s1"], {"role": "gray"}),
+                       ("m", "raster.product.threshold", ["v"], {"op": ">", "value": 60}),
+                       ("out", "raster.summarize.area", ["m"], {"unit": "km2"})])
+    # Snyder 1987, 3-12: the zone from 60 degrees to the pole of the WGS 84 ellipsoid
+    assert o.result.value == pytest.approx(34.37e6, rel=2e-3)
+    for factor, outcome in ((1.0, "passed"), (510e6 / 6 / 34.37e6, "failed")):
+        told = o.model_copy(update={"result": o.result.model_copy(update={"value": o.result.value * factor})})
+        case = Case(told, bench.question, (), (), (), bench.layers, lambda _: bench._open(info), limits)
+        assert run_checks(case, ["consistency.value_matches_source"])[0][0].outcome == outcome, factor
