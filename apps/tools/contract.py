@@ -145,6 +145,9 @@ class MeasureSource(Frozen):
     only: tuple[str, ...] = Field(default=(), max_length=1000, description="features of these names alone")
     without: tuple[str, ...] = Field(default=(), max_length=1000, description="all features but those of these names")
     gsd_m: float | None = Field(default=None, gt=0)
+    accuracy_m: FiniteFloat | None = Field(
+        default=None, gt=0, description="for extent of a vector or geometry: by how many metres its points may lie off; none: as "
+                                        "said of the file, else by its written digits at least")
     backend: Literal["local", "vlm"] = "local"
 
 

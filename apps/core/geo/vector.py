@@ -28,6 +28,9 @@ class VectorInfo(BaseModel):
     names: tuple[str, ...] = Field(default=(), max_length=1000, description="its values, in the order of the features")
     bounds: tuple[float, float, float, float]
     warnings: tuple[str, ...] = ()
+    accuracy_m: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="by how many metres its points may lie off, as a person says; None: "
+                                                             "nobody said it")
 
     def count_of(self, kinds: frozenset[str]) -> int:
         """How many features are of these geometry types."""

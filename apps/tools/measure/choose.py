@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
@@ -13,6 +14,7 @@ from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ModelError
 from apps.tools.contract import Condition
+from apps.tools.measure.accuracy import lines_slack_m
 from apps.tools.measure.clip import brought_to, ground_of, parts
 from apps.tools.measure.layers import Measured, Plane, needs_length, to_features
 from apps.tools.measure.relations import apply_relation, keep_only
@@ -28,7 +30,8 @@ _TITLES = {"area": "an area", "length": "a length", "outline": "an outline"}
 def figures_of(subject: Measured, figure: str) -> tuple[list[float], list[float]]:
     """(figure of each instance, by how much it may be off) in m² or m: ``area``, ``length`` of lines, length of the ``outline``
     with holes, or ``extent``, the long side of the smallest rectangle about it. Off: half a pixel along the outline of what is
-    made of pixels, else 0. ModelError where an instance has no such figure; a mask becomes its pieces."""
+    made of pixels, else what the accuracy of drawn shapes leaves open, or 0. ModelError where an instance has no such figure; a
+    mask becomes its pieces."""
     needs_length(subject)
     to_features(subject)
     held = subject.features or []
@@ -51,11 +54,25 @@ def figures_of(subject: Measured, figure: str) -> tuple[list[float], list[float]
     else:
         values = [ground.length_m(g.boundary if figure == "outline" else g) for g in shapes]
     pixel = pixel_side_m(subject) if is_of_pixels else 0.0
+    if not pixel and subject.accuracy is not None:
+        return values, _drawn_slack(subject, figure, held, [ground.length_m(g.boundary) for g in shapes])
     if not pixel:
         return values, [0.0] * len(values)
     if figure == "area":
         return values, [0.5 * pixel * ground.length_m(g.boundary) for g in shapes]
     return values, [pixel] * len(values)
+
+
+def _drawn_slack(subject: Measured, figure: str, held: Sequence[BaseGeometry], outlines_m: Sequence[float]) -> list[float]:
+    """By how much the figure of each drawn shape may be off, for its points may lie off."""
+    assert subject.accuracy is not None
+    off = subject.accuracy.metres
+    if figure == "area":
+        return [off * m + math.pi * off * off for m in outlines_m]
+    if figure == "extent":
+        return [2 * off] * len(held)
+    plane = Plane([subject])
+    return [max(lines_slack_m([plane.place(subject, g.boundary if figure == "outline" else g)], off)) for g in held]
 
 
 def _long_side(geometry: BaseGeometry) -> float:

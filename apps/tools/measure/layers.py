@@ -22,6 +22,7 @@ from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolContext, input_ref
 from apps.tools.geojson import crs_of, geometries_of, on_the_globe, vector_of
+from apps.tools.measure.accuracy import Accuracy, accuracy_of, in_units
 from apps.tools.region import RegionMask, polygon_from_geojson, to_pixels
 
 # A GSD that a call names may differ from what the CRS implies by this share before it is told.
@@ -52,6 +53,14 @@ class Measured:
     ref: InputRef | None = None
     region: RegionMask | None = None
     is_whole: bool = True
+    accuracy: Accuracy | None = None
+    # instances chosen by a region whose outline they lie so near to that their accuracy decides: (inside, outside)
+    near_region: tuple[int, int] = (0, 0)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its shapes were drawn or read, and not found on pixels."""
+        return self.source.mode == "extent" and bool(self.source.vector or self.source.geometry is not None)
 
     @property
     def is_georeferenced(self) -> bool:
@@ -65,7 +74,8 @@ class Measured:
                 "configuration": p.configuration.fine if p else None, "label": layer.label if layer else None,
                 "kind": layer.kind if layer else "extent", "artifact": layer.artifact if layer else None,
                 "scene": self.scene.scene_id if self.scene else None, "gsd_m": self.gsd_m, "crs": self.crs
-                if self.crs != "image" else (self.grid.crs if self.grid else None)}
+                if self.crs != "image" else (self.grid.crs if self.grid else None),
+                **({"accuracy": self.accuracy.told() if self.accuracy is not None else None} if self.is_drawn else {})}
 
 
 def open_source(ctx: ToolContext, source: MeasureSource, arguments: MeasureArguments, region: Mapping[str, Any] | None,
@@ -183,6 +193,11 @@ def _keep_inside(out: Measured, region: Mapping[str, Any], region_crs: str) -> N
         t = transformer(region_crs, out.crs)
         polygon = shapely.transform(polygon, lambda p: np.stack(t.transform(p[:, 0], p[:, 1]), axis=1))
     inside = shapely.contains(polygon, [g.centroid for g in out.features]) if out.features else np.zeros(0, bool)
+    if out.accuracy is not None and out.features and out.crs != "image":
+        # coarse and on the safe side: degrees are taken where they are the most
+        gaps = shapely.distance(polygon.boundary, [g.centroid for g in out.features])
+        near = gaps <= in_units(out.crs, out.accuracy.metres, out.features)
+        out.near_region = int((near & inside).sum()), int((near & ~inside).sum())
     out.is_whole = bool(np.all(inside))
     out.features = [g for g, i in zip(out.features, inside, strict=True) if i]
     out.properties = [p for p, i in zip(out.properties, inside, strict=True) if i]
@@ -197,11 +212,14 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         scene = next((s for s in ctx.question.scenes), None) if crs == "image" else None
         out = Measured(source, scene, scene.grid if scene else None, _gsd(ctx, source, scene) if scene else source.gsd_m,
                        features=found, properties=properties, crs=crs)
+        out.accuracy = accuracy_of(source.name, found, crs, source.accuracy_m)
         if region is not None:
             _keep_inside(out, region, region_crs)
         return out
     if source.vector:
         found, properties, crs = vector_of(ctx.layers, source.vector)
+        said = next((v.accuracy_m for v in ctx.question.vectors if v.artifact == source.vector), None)
+        accuracy = accuracy_of(source.name, found, crs, said if source.accuracy_m is None else source.accuracy_m)
         properties = [{**p, NUMBER: i} for i, p in enumerate(properties, 1)]
         if source.only:
             kept = [(g, p) for g, p in zip(found, properties, strict=True) if str(p.get(source.name_field, "")) in source.only]
@@ -216,7 +234,8 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         kind: Any = "points" if all(g.geom_type in ("Point", "MultiPoint") for g in found) else "polygons"
         layer = LayerRef(kind=kind, artifact=source.vector, crs=crs, label=source.name[:120], n=len(found))
         ref = InputRef(artifact=source.vector, role="vector", name=source.name[:255], crs=crs)
-        out = Measured(source, None, None, None, features=found, properties=properties, crs=crs, layer=layer, ref=ref)
+        out = Measured(source, None, None, None, features=found, properties=properties, crs=crs, layer=layer, ref=ref,
+                       accuracy=accuracy)
         if region is not None:
             _keep_inside(out, region, region_crs)
         return out

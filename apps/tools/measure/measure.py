@@ -36,8 +36,9 @@ from apps.tools.contract import (
 )
 from apps.tools.execute.graph import effective_region
 from apps.tools.geojson import crs_of, on_the_globe
+from apps.tools.measure.accuracy import NOT_TOLD, joint, lines_slack_m
 from apps.tools.measure.choose import apply_conditions, figures_of, near_limits, pixel_side_m, statistic_of
-from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines
+from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines, parts
 from apps.tools.measure.each import Ways, table_of
 from apps.tools.measure.layers import (
     Measured,
@@ -48,13 +49,12 @@ from apps.tools.measure.layers import (
     pieces,
     to_features,
 )
-from apps.tools.measure.relations import apply_relation
+from apps.tools.measure.relations import apply_relation, near_relation
 from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.perceive.veil import veil_told
 from apps.tools.region import RegionMask, polygon_from_geojson
 from apps.tools.units import AREA_M2, DENSITY, LENGTH_M, SHARE, factor
 
-NOT_KNOWN = "not known: how exactly the shapes were drawn"
 # Two-sided level of intervals from detection probabilities.
 COUNT_LEVEL = 0.9
 _Z = 1.6448536269514722
@@ -115,6 +115,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
         raise ToolCancelledError
     ctx.progress(1, 2, "Measuring")
     notes: dict[str, JsonValue] = {}
+    near: tuple[int, int] | None = None
     if spec.clip and (spec.metric not in ("area", "length", "ratio") or (not spec.each and spec.relation not in CUTS)):
         raise ModelError("Only an area, a length or a share of one is cut, where inside, outside, within or beyond ends.",
                          code="BAD_ARGUMENT")
@@ -138,6 +139,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.relation and not spec.clip:
         if reference is None:
             raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
+        near = _near(subject, [reference, *others], spec) if _of(arguments, subject, reference) == "count" else None
         notes |= apply_relation(subject, [reference, *others], spec.relation, spec.distance_m, spec.nearest_k)
     if spec.length_of == "outline" and not spec.statistic:
         # polygons become their outlines, holes included
@@ -155,6 +157,7 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
             base.low, base.high = max(0.0, (base.value if base.low is None else base.low) - out), (
                 base.value if base.high is None else base.high) + more
             base.evidence["interval_from"] = "instances so near to a limit that half a pixel of their outline decides"
+        _count_of_drawn(ctx, base, [m for m in (subject, reference, *others) if m is not None], near, spec.relation)
     elif spec.metric == "distance":
         base = _distance(ctx, subject, reference, spec.distance_statistic, spec.distance_between)
     elif spec.metric == "length":
@@ -275,6 +278,12 @@ def _cut(ctx: ToolContext, subject: Measured, reference: Measured, arguments: Me
             raise ModelError("Only polygons have an area that is cut; lines and points have none.", code="BAD_ARGUMENT")
         found = cut(subject, features, shapes, spec.relation, ground, of)
         base = Figure(found.amount, evidence=found.evidence, numerator=found.amount)
+        if of == "area":
+            rim = sum(ground.length_m(g.boundary) for p in found.pieces for g in parts(p, _AREAS))
+            _drawn(ctx, base, [subject, reference], lambda off: (off * rim, off * rim + math.pi * off * off * len(found.pieces)))
+        elif subject.is_drawn or reference.is_drawn:
+            ctx.log("info", "Where lines are cut, their accuracy moves the cut along them by what their angle makes of it; no "
+                            "interval is given.")
     base.evidence |= {"relation": spec.relation, "distance_m": spec.distance_m}
     base.evidence["whole"] = base.evidence["whole_m2" if of == "area" else "whole_m"]
     return base
@@ -297,7 +306,10 @@ def _over_instances(ctx: ToolContext, subject: Measured, spec: MeasureSpec) -> F
         "statistic": spec.statistic, "statistic_of": figure, "n_features": len(values), "min": min(values), "max": max(values),
         "mean": statistic_of(values, "mean"), "sum": float(sum(values)),
         "method": "geodesic" if subject.is_georeferenced else "gsd",
-        "interval_from": "the outlines moved by half a pixel in and out" if off else _not_known_how_true(ctx, subject)},
+        "interval_from": "the outlines moved by half a pixel in and out" if off and not subject.is_drawn
+        else subject.accuracy.text if subject.accuracy is not None else NOT_TOLD if subject.is_drawn else None,
+        **({"interval_is": "floor" if subject.accuracy.is_floor else "declared", "accuracy_m": subject.accuracy.metres}
+           if subject.accuracy is not None else {})},
         float(sum(values)), len(values), None, items)
 
 
@@ -427,6 +439,47 @@ def _count(subject: Measured) -> Figure:
     return out
 
 
+def _near(subject: Measured, references: Sequence[Measured], spec: MeasureSpec) -> tuple[int, int] | None:
+    """(instances that may fall out, that may come in) since a relation's limit lies within the accuracy of drawn shapes; None
+    where none are drawn, or the relation is another."""
+    drawn = [m for m in (subject, *references) if m.is_drawn]
+    found = joint([(m.source.name, m.accuracy) for m in drawn])
+    if found is None or spec.relation not in ("inside", "outside", "within", "beyond"):
+        return None
+    if not all(m.is_georeferenced or m.gsd_m is not None for m in (subject, *references)):
+        return None
+    pixels = sum(0.5 * pixel_side_m(m) for m in (subject, *references) if not m.is_drawn)
+    return near_relation(subject, references, spec.relation, spec.distance_m, found[0] + pixels)
+
+
+def _count_of_drawn(ctx: ToolContext, base: Figure, sources: Sequence[Measured], near: tuple[int, int] | None,
+                    relation: str) -> None:
+    """What the accuracy of drawn shapes leaves open of a number of instances: those so near to a limit that it decides."""
+    drawn = [m for m in sources if m.is_drawn]
+    if not drawn:
+        return
+    base.evidence["complete"] = "whether the file holds all that are there it does not tell"
+    edge = tuple(sum(m.near_region[k] for m in drawn) for k in (0, 1))
+    found = joint([(m.source.name, m.accuracy) for m in drawn])
+    is_chosen = bool(relation) or any(not m.is_whole for m in drawn)
+    if not is_chosen:
+        if base.low is None:
+            base.low = base.high = base.value
+            base.evidence |= {"interval_from": "the features that were given, each counted once", "interval_is": "exact"}
+        return
+    if found is None or (relation and near is None):
+        why = "no accuracy of them is known" if found is None else f"what it leaves open of {relation} is not worked out"
+        ctx.log("info", f"How many lie so near to the limit that they may count or not is not known ({why}), so no interval is "
+                        "given.")
+        return
+    out, more = (near or (0, 0))[0] + edge[0], (near or (0, 0))[1] + edge[1]
+    base.low = max(0.0, (base.value if base.low is None else base.low) - out)
+    base.high = (base.value if base.high is None else base.high) + more
+    base.evidence |= {"interval_from": f"{out} in and {more} out are so near to the limit that this decides: "
+                                       f"{'; '.join(found[2])}",
+                      "interval_is": "floor" if found[1] else "declared", "accuracy_m": found[0], "near_limit": [out, more]}
+
+
 def _closed(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The mask with gaps of one pixel filled."""
     closed: NDArray[np.bool_] = ndimage.binary_closing(np.pad(mask, 1), structure=np.ones((3, 3)))[1:-1, 1:-1]
@@ -472,18 +525,42 @@ def _area(ctx: ToolContext, subject: Measured) -> Figure:
     evidence["n_features"] = len(areas)
     px = float(sum(g.area for g in subject.features or [])) if subject.crs == "image" else None
     edge = _feature_edge_m2(subject)
-    evidence["interval_from"] = "the outlines moved by half a pixel in and out" if edge else _not_known_how_true(ctx, subject)
-    return Figure(total, max(0.0, total - edge) if edge else None, total + edge if edge else None, None, evidence, total,
-                  None, None if px is None else round(px), items)
+    if edge:
+        evidence["interval_from"] = "the outlines moved by half a pixel in and out"
+        return Figure(total, max(0.0, total - edge), total + edge, None, evidence, total, None, None if px is None else round(px),
+                      items)
+    out = Figure(total, None, None, None, evidence, total, None, None if px is None else round(px), items)
+    ground = ground_of(subject)
+    outlines_m = sum(ground.length_m(g.boundary) for g in subject.features or [] if g.area > 0)
+    _drawn(ctx, out, [subject], lambda off: (off * outlines_m, off * outlines_m + math.pi * off * off * len(areas)))
+    return out
 
 
-def _not_known_how_true(ctx: ToolContext, subject: Measured) -> str | None:
-    """Says of shapes that were drawn or read that nobody knows how exactly they follow the ground; None for other layers."""
-    if subject.source.mode != "extent" or (not subject.source.vector and subject.source.geometry is None):
-        return None
-    ctx.log("info", f"How exactly {subject.source.name} was drawn is not known, so no interval is given: the figure is that of "
-                    "the shapes, not of the ground.")
-    return NOT_KNOWN
+def _drawn(ctx: ToolContext, figure: Figure, sources: Sequence[Measured],
+           slack: Callable[[float], tuple[float, float]], pixel_m: float = 0.0) -> None:
+    """The interval of a figure of shapes that were drawn or read, from how exactly they follow the ground: ``slack`` gives by how
+    much the figure may be less and more where points lie off by so many metres. Without any accuracy there is none, and the log
+    says why. ``pixel_m``: what pixels of another source leave open."""
+    drawn = [s for s in sources if s.is_drawn]
+    if not drawn:
+        return
+    found = joint([(s.source.name, s.accuracy) for s in drawn])
+    if found is None:
+        for name in dict.fromkeys(s.source.name for s in drawn):
+            ctx.log("info", f"How exactly {name} was drawn is not known: no accuracy is declared for it, and its coordinates "
+                            "have as many digits as numbers have, or too few to tell one.")
+        if not pixel_m:
+            figure.evidence |= {"interval_from": NOT_TOLD}
+            ctx.log("info", "So no interval is given: the figure is that of the shapes, not of the ground.")
+            return
+    off, is_floor, texts = found if found is not None else (0.0, True, [f"of {s.source.name} nothing is told" for s in drawn])
+    less, more = slack(off + pixel_m)
+    figure.low, figure.high = max(0.0, figure.value - less), figure.value + more
+    texts = [*texts, *(["one pixel"] if pixel_m else [])]
+    figure.evidence |= {"interval_from": "; ".join(texts), "interval_is": "floor" if is_floor else "declared",
+                        "accuracy_m": off, "slack": [less, more]}
+    if is_floor:
+        ctx.log("info", f"The interval is the least there is, for the true one may be wider: {'; '.join(texts)}.")
 
 
 def _feature_edge_m2(subject: Measured) -> float | None:
@@ -703,10 +780,17 @@ def _length(ctx: ToolContext, subject: Measured, of: str = "") -> Figure:
         raise ModelError("The layer is empty: there is nothing whose length could be measured.", code="TOOL_FAILED")
     value = sum(lengths) if what == "lines" else float(np.mean(lengths))
     half = pixel_side_m(subject) if subject.crs == "image" and what != "lines" else None
-    return Figure(value, max(0.0, value - half) if half else None, value + half if half else None, None,
-                  {"length_of": "the outlines of the polygons, holes included" if of == "outline" else what,
-                   "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
-                   "interval_from": "one pixel" if half else _not_known_how_true(ctx, subject)}, value, None, None, items)
+    out = Figure(value, max(0.0, value - half) if half else None, value + half if half else None, None,
+                 {"length_of": "the outlines of the polygons, holes included" if of == "outline" else what,
+                  "n_features": len(lengths), "min_m": min(lengths), "max_m": max(lengths),
+                  "interval_from": "one pixel" if half else None}, value, None, None, items)
+    if subject.is_drawn and what == "lines":
+        placed = [plane.place(subject, g) for g in subject.features]
+        _drawn(ctx, out, [subject], lambda off: lines_slack_m(placed, off))
+    elif subject.is_drawn:
+        # either end of the long side may lie off
+        _drawn(ctx, out, [subject], lambda off: (2 * off, 2 * off))
+    return out
 
 
 @dataclass(slots=True)
@@ -839,8 +923,11 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
         "min_m": min(metres), "max_m": max(metres), "mean_m": sum(metres) / len(metres), "distances_m": [*metres[:200]],
         "pair": items[order] if order is not None else None, "interval_from": "one pixel" if slack else None,
         "method": "geodesic between the closest points" if plane.is_geodesic else "pixels × GSD"}
-    return Figure(value, max(0.0, value - slack) if slack else None, value + slack if slack else None, None, evidence,
-                  sum(metres), len(metres), None, items)
+    out = Figure(value, max(0.0, value - slack) if slack else None, value + slack if slack else None, None, evidence,
+                 sum(metres), len(metres), None, items)
+    # among themselves both ends lie off
+    _drawn(ctx, out, sources if reference is not None else [subject, subject], lambda off: (off, off), slack)
+    return out
 
 
 def _share_pixels(subject: Measured, reference: Measured) -> bool:

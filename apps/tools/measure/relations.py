@@ -52,6 +52,29 @@ def apply_relation(subject: Measured, references: Sequence[Measured], relation: 
             "n_reference": len(other), "relation_rule": _RULES[relation]}
 
 
+def near_relation(subject: Measured, references: Sequence[Measured], relation: str, distance_m: float | None,
+                  slack_m: float) -> tuple[int, int]:
+    """(instances in, instances out) that lie so near to where a relation (inside, outside, within, beyond) ends that ``slack_m``
+    metres decide; asked before the relation chooses."""
+    for held in (subject, *references):
+        to_features(held)
+    plane = Plane([subject, *references])
+    one = [plane.place(subject, g) for g in subject.features or []]
+    other = [plane.place(m, g) for m in references for g in m.features or []]
+    if not one or not other:
+        return 0, 0
+    union = shapely.union_all(other)
+    if relation in ("inside", "outside"):
+        middles = shapely.centroid(np.array(one, dtype=object))
+        is_in, gap = shapely.covers(union, middles), shapely.distance(union.boundary, middles)
+    else:
+        away = shapely.distance(union, np.array(one, dtype=object))
+        is_in, gap = away <= (distance_m or 0.0), np.abs(away - (distance_m or 0.0))
+    keep = is_in if relation in ("inside", "within") else ~is_in
+    near = gap <= slack_m
+    return int((near & keep).sum()), int((near & ~keep).sum())
+
+
 def keep_only(subject: Measured, keep: Sequence[bool]) -> None:
     """Leaves the features for which ``keep`` says so; weak candidates go, since nothing was asked of them."""
     assert subject.features is not None
