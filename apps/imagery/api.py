@@ -36,7 +36,7 @@ from apps.imagery.selectors import (
     vector_get_for_user,
     vector_list_for_user,
 )
-from apps.imagery.vector_layers import vector_add_now, vector_delete
+from apps.imagery.vector_layers import accuracy_from_text, vector_add_now, vector_declare, vector_delete
 from apps.imagery.vectors import MAX_FILE_BYTES
 
 TUS_VERSION = "1.0.0"
@@ -122,7 +122,8 @@ def _refuse_for_sample(project: Project, user: Any) -> None:
 class VectorList(APIView):
     """The vector files that the user may see, newest first (``?project=`` narrows). POST keeps one (GeoJSON, GPKG, zipped
     Shapefile, KML, CSV with coordinates) in a project: form fields ``project``, ``file`` and, where the file does not tell,
-    ``crs`` and ``layer``. What is answered as ``vector`` names it to measure (extent) and to vector.zones."""
+    ``crs``, ``layer`` and ``accuracy_m`` (by how many metres its points may lie off). What is answered as ``vector`` names it to
+    measure (extent) and to vector.zones."""
 
     parser_classes = [MultiPartParser]
 
@@ -144,8 +145,10 @@ class VectorList(APIView):
             for chunk in sent.chunks():
                 held.write(chunk)
             held.flush()
+            accuracy_m = accuracy_from_text(str(request.data.get("accuracy_m") or ""))
             kept = vector_add_now(
                 project=project, path=Path(held.name), name=services.clean_name(str(sent.name)), user=request.user,
+                accuracy_m=accuracy_m,
                 crs=str(request.data.get("crs") or ""), layer=str(request.data.get("layer") or ""))  # fmt: skip
         info = kept.vector_info
         told = info.model_dump(mode="json") | {"crs_source": kept.crs_source, "layer": kept.layer}
@@ -153,11 +156,22 @@ class VectorList(APIView):
 
 
 class VectorDetail(APIView):
-    """One vector file: what it holds; DELETE takes it out of the project."""
+    """One vector file: what it holds; PATCH says its ``accuracy_m`` (null takes it back); DELETE takes it out of the project."""
 
     @extend_schema(responses=VectorOut)
     def get(self, request: Request, vector_id: str) -> Response:
         return Response(VectorOut(vector_get_for_user(request.user, vector_id)).data)
+
+    @extend_schema(request=OpenApiTypes.OBJECT, responses=VectorOut)
+    def patch(self, request: Request, vector_id: str) -> Response:
+        vector = vector_get_for_user(request.user, vector_id, "ingest")
+        _refuse_for_sample(vector.project, request.user)
+        if set(request.data) != {"accuracy_m"}:
+            raise UserError("BAD_ARGUMENT", "Only accuracy_m can be said.", "The request names other fields, or none.",
+                            "Send {\"accuracy_m\": 5}, or null.")  # fmt: skip
+        said = request.data["accuracy_m"]
+        return Response(VectorOut(vector_declare(
+            vector=vector, accuracy_m=accuracy_from_text("" if said is None else str(said)))).data)  # fmt: skip
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, vector_id: str) -> Response:

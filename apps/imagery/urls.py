@@ -29,6 +29,7 @@ urlpatterns = [
     path("imagery/vectors/<uuid:vector_id>/", vector_views.vector_page, name="vector"),
     path("imagery/vectors/<uuid:vector_id>/features.json", vector_views.vector_outlines, name="vector_outlines"),
     path("imagery/vectors/<uuid:vector_id>/again/", vector_views.vector_read_again, name="vector_again"),
+    path("imagery/vectors/<uuid:vector_id>/accuracy/", vector_views.vector_accuracy, name="vector_accuracy"),
     path("imagery/vectors/<uuid:vector_id>/remove/", vector_views.vector_remove, name="vector_remove"),
     path("imagery/<uuid:scene_id>/", views.scene_page, name="scene"),
     path("imagery/<uuid:scene_id>/change/", views.scene_change, name="scene_change"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -38,9 +39,10 @@ def vector_create(
 
 
 def vector_add_now(
-    *, project: Project, path: Path, name: str, user: Any = None, crs: str = "", layer: str = ""
+    *, project: Project, path: Path, name: str, user: Any = None, crs: str = "", layer: str = "", accuracy_m: float | None = None
 ) -> VectorLayer:
-    """Reads a file of this machine at once. Raises UserError as reading does; nothing is left then.
+    """Reads a file of this machine at once. Raises UserError as reading does; nothing is left then. ``accuracy_m``: by how many
+    metres its points may lie off, where a person says so.
 
     UserError NEEDS_CRS, UNSAFE_FILE, UNREADABLE, TOO_LARGE, BAD_ARGUMENT, as ``vector_read`` tells; OVER_QUOTA where the project
     has no room.
@@ -53,6 +55,38 @@ def vector_add_now(
             project=project, name=name, original=artifact, created_by=user, crs_said=crs, layer_said=layer
         )
         _store(held, found)
+        if accuracy_m is not None:
+            vector_declare(vector=held, accuracy_m=accuracy_m)
+    return held
+
+
+def accuracy_from_text(text: str) -> float | None:
+    """Metres, None for an empty text. UserError BAD_ARGUMENT for what is no positive number of metres."""
+    if not text.strip():
+        return None
+    try:
+        metres = float(text)
+    except ValueError:
+        metres = math.nan
+    if not 0 < metres < 1e6:
+        raise UserError(
+            "BAD_ARGUMENT", f"“{text.strip()[:40]}” is no accuracy.", "It must be a positive number of metres.",
+            "Give by how many metres the points of the file may lie off, such as 5, or nothing.",
+        )  # fmt: skip
+    return metres
+
+
+def vector_declare(*, vector: VectorLayer, accuracy_m: float | None) -> VectorLayer:
+    """Keeps by how many metres the points of a file may lie off, as a person says; None takes it back. Questions that were asked
+    before keep what they knew. UserError CONFLICT where the file is not ready."""
+    with transaction.atomic():
+        held = VectorLayer.objects.select_for_update().get(pk=vector.pk)
+        if not held.is_ready:
+            why = "It was not read yet, or could not be read."
+            raise UserError("CONFLICT", f"“{held.name}” has no coordinates yet.", why, "Wait for it.", status=409)
+        held.info = held.vector_info.model_copy(update={"accuracy_m": accuracy_m}).model_dump(mode="json")
+        held.save(update_fields=["info"])
+    vector.info = held.info
     return held
 
 
@@ -78,7 +112,9 @@ def vector_ingest(*, vector_id: str) -> VectorLayer:
 
 def _store(held: VectorLayer, found: VectorFile) -> None:
     store = ArtifactLayerStore(ProjectBlobs(held.project_id))
-    held.info = vector_info_of(found, store, vector_id=str(held.pk), name=held.name).model_dump(mode="json")
+    said = held.vector_info.accuracy_m if held.info is not None else None
+    info = vector_info_of(found, store, vector_id=str(held.pk), name=held.name).model_copy(update={"accuracy_m": said})
+    held.info = info.model_dump(mode="json")
     held.crs_source, held.layer = found.crs_source, found.layer[:255]
     held.status, held.error = VectorLayer.READY, None
     held.save(update_fields=["info", "crs_source", "layer", "status", "error"])

@@ -23,7 +23,7 @@ from apps.core.geo.grid import transformer
 from apps.core.geo.vector import VectorInfo
 from apps.imagery.models import VectorLayer
 from apps.imagery.selectors import vector_get_for_user, vector_list_for_project
-from apps.imagery.vector_layers import vector_again, vector_delete, vector_features
+from apps.imagery.vector_layers import accuracy_from_text, vector_again, vector_declare, vector_delete, vector_features
 
 # Outlines drawn on a map, and rows of the table of attributes.
 MAX_DRAWN = 5000
@@ -157,6 +157,15 @@ def _access_to_change(request: HttpRequest, vector_id: UUID) -> VectorLayer:
             "Add the file to a project of your own.", status=403,
         )  # fmt: skip
     return vector
+
+
+@login_required
+@require_POST
+def vector_accuracy(request: HttpRequest, vector_id: UUID) -> HttpResponse:
+    """Keeps by how many metres the points of the file may lie off, as the form says; empty takes it back."""
+    vector = _access_to_change(request, vector_id)
+    vector_declare(vector=vector, accuracy_m=accuracy_from_text(str(request.POST.get("accuracy_m", ""))))
+    return redirect("vector", vector_id=vector.pk)
 
 
 @login_required

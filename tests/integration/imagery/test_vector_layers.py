@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
@@ -207,5 +208,45 @@ def test_files_alone_answer_questions_of_the_map(analyst: User, project: Project
     answer = answer_of(run)
     assert not answer.abstained, answer.text
     assert answer.value == pytest.approx(area / 1e4, rel=1e-6) and answer.unit == "ha"
+    # three and four decimals of a degree: the interval is at least what the digits can hold, and says so
+    assert answer.interval is not None and answer.interval[0] < answer.value < answer.interval[1]
+    assert "at least" in answer.text, answer.text
     with pytest.raises(UserError, match="no imagery"):
         run_start(user=analyst, project=project, text="What is the mean NDVI?", scenes=[], enqueue=False)
+
+
+def test_how_exact_a_file_is_can_be_said_and_taken_back(
+    client: Client, analyst: User, project: Project, fields: VectorLayer, stranger: User
+) -> None:
+    assert "not told" in client.get(f"/imagery/vectors/{fields.pk}/").content.decode()
+    said = client.post(f"/imagery/vectors/{fields.pk}/accuracy/", {"accuracy_m": "2.5"})
+    assert said.status_code == 302
+    fields.refresh_from_db()
+    assert fields.vector_info.accuracy_m == 2.5
+    assert "±2.5" in client.get(f"/imagery/vectors/{fields.pk}/").content.decode()
+    # digits of about ten metres are no better than that, whatever is said
+    run = run_start(user=analyst, project=project, text="What is the area of Home in ha?", scenes=[],
+                    vectors=[fields.vector_info], enqueue=False)  # fmt: skip
+    assert run_execute_now(run_id=run.pk) and "at least" in answer_of(run).text
+    patched = client.patch(f"/api/v1/vectors/{fields.pk}/", {"accuracy_m": 40}, content_type="application/json")
+    assert patched.status_code == 200 and patched.json()["info"]["accuracy_m"] == 40
+    fields.refresh_from_db()
+    run = run_start(user=analyst, project=project, text="What is the area of Home in ha?", scenes=[],
+                    vectors=[fields.vector_info], enqueue=False)  # fmt: skip
+    assert run_execute_now(run_id=run.pk)
+    told = answer_of(run)
+    assert told.interval is not None and "at least" not in told.text
+    (held,) = run_state(run.pk).history
+    assert held.observation.evidence.intermediate["accuracy_m"] == 40
+    for wrong in ("-1", "many", "nan", "1e9"):
+        assert client.post(f"/imagery/vectors/{fields.pk}/accuracy/", {"accuracy_m": wrong}).status_code == 400
+    assert client.patch(f"/api/v1/vectors/{fields.pk}/", {"accuracy_m": None}, content_type="application/json").status_code == 200
+    fields.refresh_from_db()
+    assert fields.vector_info.accuracy_m is None
+    outsider = Client()
+    outsider.force_login(stranger)
+    assert outsider.post(f"/imagery/vectors/{fields.pk}/accuracy/", {"accuracy_m": "2.5"}).status_code == 404
+    body = json.dumps(FIELDS).encode()
+    sent = SimpleUploadedFile("more.geojson", body, content_type="application/geo+json")
+    made = client.post("/api/v1/vectors/", {"project": str(project.pk), "file": sent, "accuracy_m": "3"})
+    assert made.status_code == 201 and made.json()["accuracy_m"] == 3

@@ -16,7 +16,7 @@ from apps.core.errors import UserError
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import VectorLayer
 from apps.imagery.services import clean_name, scene_ingest_now, scenes_of_band_files
-from apps.imagery.vector_layers import vector_add_now
+from apps.imagery.vector_layers import accuracy_from_text, vector_add_now
 from apps.imagery.vectors import is_vector_name
 from apps.runs import present, selectors, services
 from apps.runs.arguments import (
@@ -31,13 +31,13 @@ from apps.runs.landmarks import landmarks_from_text
 CLI_PROJECT = "Command line"
 
 
-def _vector(project: Project, path: Path) -> VectorLayer:
+def _vector(project: Project, path: Path, accuracy_m: float | None) -> VectorLayer:
     """A vector file of this machine, read at once."""
     if not path.is_file():
         raise UserError(
             "UNREADABLE", f"There is no file “{path.name}”.", "The path leads to none.", "Check the path.", status=404
         )
-    return vector_add_now(project=project, path=path, name=clean_name(path.name))
+    return vector_add_now(project=project, path=path, name=clean_name(path.name), accuracy_m=accuracy_m)
 
 
 class Command(BaseCommand):
@@ -62,6 +62,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--acquired", action="append", nargs="+", default=[], metavar="DATE", help="dates, one a file, in order"
         )
+        parser.add_argument(
+            "--accuracy-m", default="", metavar="METRES", help="by how many metres points of the vector files may lie off; "
+            "without it, intervals are at least what their written digits can hold"
+        )  # fmt: skip
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -75,6 +79,7 @@ class Command(BaseCommand):
         vector_files = [path for path in files if is_vector_name(path.name)]
         files = [path for path in files if not is_vector_name(path.name)]
         dates = dates_from_words([d for group in options["acquired"] for d in group], len(files))
+        accuracy_m = accuracy_from_text(options["accuracy_m"])
         gsd_m = options["gsd_m"]
         if gsd_m is not None and not 0 < gsd_m < 1e6:
             raise UserError(
@@ -97,7 +102,7 @@ class Command(BaseCommand):
             if options["landmarks"]
             else ()
         )
-        vectors = [_vector(project, path).vector_info for path in vector_files]
+        vectors = [_vector(project, path, accuracy_m).vector_info for path in vector_files]
         run = services.run_start(
             user=None, project=project, text=options["question"], scenes=scenes, region=region, choices=choices, enqueue=False,
             vectors=vectors, landmarks=landmarks,
