@@ -166,7 +166,7 @@ def test_real_files_tell_what_they_can(shared_data: Path) -> None:
 # --- numbers of things ---------------------------------------------------------------------------------------------------------
 def trees(n: int = 200) -> NDArray[np.float64]:
     rng = np.random.default_rng(9)
-    return rng.uniform([-200, -200], [1200, 900], (n, 2)) + ORIGIN
+    return np.asarray(rng.uniform([-200, -200], [1200, 900], (n, 2)) + ORIGIN)
 
 
 @pytest.mark.parametrize("relation, distance", [("inside", None), ("outside", None), ("within", 150.0), ("beyond", 150.0)])

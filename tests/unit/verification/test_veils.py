@@ -10,6 +10,7 @@ import pytest
 from apps.core.evidence.observation import Observation
 from apps.verification.checks import run_checks
 from apps.verification.requests import offers, propose_requests, requests_for_missing
+from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
 from tests.unit.verification.samples_veils import GREEN, cloud_counted, veiled
 
@@ -42,10 +43,10 @@ def test_a_quality_band_that_was_left_unused_is_asked_to_be_used_and_that_call_p
     checks, _ = run_checks(bare.case())
     assert next(c for c in checks if c.check == "completeness.quality_mask_applied").outcome == "inconclusive"
     wanted = [r for r in requests_for_missing(checks, bare.case()) if r.kind == "quality_mask"]
-    assert wanted[0].arguments == {"quality_mask": "auto"}
+    assert wanted[0].arguments == {"quality_mask": "auto"} and "quality_mask" in bare.observation.arguments
     assert any(r.kind == "quality_mask" for r in propose_requests(bare.case(), {}, {}))
     assert next(o for o in offers(bare.case()) if o.kind == "quality_mask").request is not None
-    mended = veiled(**wanted[0].arguments)
+    mended = veiled(quality_mask="auto")
     assert outcomes(mended)["completeness.quality_mask_applied"] == "passed"
     assert next(o for o in offers(mended.case()) if o.kind == "quality_mask").request is None
 
@@ -85,7 +86,7 @@ def test_a_box_under_a_cloud_is_caught_and_one_beside_it_is_not() -> None:
 
 
 def test_a_band_whose_scheme_is_not_known_is_warned_of() -> None:
-    bench = s.Bench(s.cut(s.CLOUDY, ("red", "nir", "qa"), date="2024-04-02"))
+    bench = Bench(s.cut(s.CLOUDY, ("red", "nir", "qa"), date="2024-04-02"))
     call = {"image_paths": ["s"], "objective": "vegetation", "mode": "regions", "target_groups": {"vegetation": []},
             "regions_method": GREEN}
     sample = s.ask(bench, "How many hectares are green?", "area", "perceive", call)
