@@ -207,7 +207,8 @@ class MeasureSpec(Frozen):
         default="", description="for area and length: of the figures of the single instances, instead of all together")
     distance_m: float | None = Field(default=None, ge=0)
     nearest_k: int = Field(default=1, ge=1, le=1000, description="for nearest: how many subjects closest to a reference stay")
-    distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
+    distance_statistic: Literal["minimum", "mean", "maximum", "farthest"] = Field(
+        default="minimum", description="over the subjects, each with its nearest; farthest: of any two, the pair farthest apart")
     distance_between: Literal["edges", "centroids"] = "edges"
     denominator: Literal["", "valid", "scene", "region", "reference", "subject"] = Field(
         default="", description="subject: all of the subject, before a relation chose among it")

@@ -825,6 +825,10 @@ def _instances(plane: Plane, source: Measured, between: str) -> _Instances:
     return _Instances(len(source.features), shapes=[plane.place(source, g) for g in source.features])
 
 
+# Pairs of instances that are looked at one by one.
+MOST_PAIRS = 4_000_000
+
+
 def _edge_distances(subject: _Instances, reference: _Instances, *, is_same: bool) -> list[tuple[float, Any, Any]]:
     """For each subject instance: (distance in the plane, its point, the reference's point)."""
     out: list[tuple[float, Any, Any]] = []
@@ -889,7 +893,8 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
     for s in sources:
         needs_length(s)
     plane = Plane(sources)
-    if reference is not None and between == "edges" and (subject.mask is None) != (reference.mask is None):
+    is_farthest = statistic == "farthest"
+    if reference is not None and between == "edges" and (is_farthest or (subject.mask is None) != (reference.mask is None)):
         # corners of a mask's outline do not tell what lies inside of it: shapes do
         for s in sources:
             to_features(s)
@@ -900,7 +905,12 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
         raise ModelError(f"The layer {empty} has too few instances for a distance: "
                          f"{one.n if one.n == 0 or reference is None else other.n}.", code="TOOL_FAILED",
                          needs={"instances": True})
-    pairs = _edge_distances(one, other, is_same=reference is None)
+    ends = (0, 0)
+    if is_farthest:
+        pair, ends = _farthest(one, other)
+        pairs = [pair]
+    else:
+        pairs = _edge_distances(one, other, is_same=reference is None)
     if reference is not None and between == "edges" and _share_pixels(subject, reference):
         # a mask that lies on the other touches it wherever they share pixels
         pairs = _zero_where_shared(subject, reference, pairs)
@@ -914,10 +924,13 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
         metres.append(length)
         items.append({"subject": i, "distance_m": length, "from_lonlat": list(a) if a else None,
                       "to_lonlat": list(b) if b else None})
-    pick: dict[str, Callable[[list[float]], float]] = {"minimum": min, "maximum": max, "mean": lambda x: sum(x) / len(x)}
+    if is_farthest:
+        items[0] |= {"subject": ends[0], "reference": ends[1]}
+    pick: dict[str, Callable[[list[float]], float]] = {
+        "minimum": min, "maximum": max, "farthest": max, "mean": lambda x: sum(x) / len(x)}
     value = pick[statistic](metres)
     slack = max((pixel_side_m(s) for s in sources if s.mask is not None or s.crs == "image"), default=0.0)
-    order = int(np.argmin(metres)) if statistic == "minimum" else int(np.argmax(metres)) if statistic == "maximum" else None
+    order = None if statistic == "mean" else int(np.argmin(metres) if statistic == "minimum" else np.argmax(metres))
     evidence: dict[str, JsonValue] = {
         "statistic": statistic, "n_subject": one.n, "n_reference": other.n, "between": between, "n_distances": len(metres),
         "min_m": min(metres), "max_m": max(metres), "mean_m": sum(metres) / len(metres), "distances_m": [*metres[:200]],
@@ -928,6 +941,22 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
     # among themselves both ends lie off
     _drawn(ctx, out, sources if reference is not None else [subject, subject], lambda off: (off, off), slack)
     return out
+
+
+def _farthest(subject: _Instances, reference: _Instances) -> tuple[tuple[float, Any, Any], tuple[int, int]]:
+    """Of all pairs of a subject and a reference the one farthest apart: (distance in the plane, its points), and their numbers.
+    ModelError (TOO_LARGE) for more pairs than MOST_PAIRS."""
+    one, other = np.array(_shapes(subject), dtype=object), np.array(_shapes(reference), dtype=object)
+    if len(one) * len(other) > MOST_PAIRS:
+        raise ModelError(f"{len(one):,} by {len(other):,} instances are more pairs than are looked at ({MOST_PAIRS:,}); choose "
+                         "fewer, or a region.", code="TOO_LARGE", needs={"region": True})
+    best = (-1.0, 0, 0)
+    for i, g in enumerate(one):
+        gaps = shapely.distance(g, other)
+        k = int(np.argmax(gaps))
+        best = max(best, (float(gaps[k]), i, k))
+    ends = shapely.get_coordinates(shapely.shortest_line(one[best[1]], other[best[2]]))
+    return (best[0], ends[0], ends[-1]), best[1:]
 
 
 def _share_pixels(subject: Measured, reference: Measured) -> bool:

@@ -2174,6 +2174,8 @@ def distance_recomputes(case: Case) -> Finding:
     least[_lying_within(case, first, second, one, other, whose)] = 0
     least = least[np.isfinite(least)]
     statistic = str(spec.get("distance_statistic") or "minimum")
+    if statistic == "farthest":
+        return not_applicable("of all pairs the farthest: another distance")
     truth = float(least.mean() if statistic == "mean" else least.max() if statistic == "maximum" else least.min())
     if abs(truth - mine) > max(0.02 * truth, 1.5 * max(pixel)):
         return failed(

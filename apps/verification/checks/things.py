@@ -56,6 +56,10 @@ def _si(case: Case) -> float:
     return math.nan if found is None else found
 
 
+# Pairs of things that are looked at one by one.
+MOST_PAIRS = 2_000_000
+
+
 @check(
     "relation_recomputes",
     catches=("degrees as metres", "wrong relation", "wrong denominator", "stale artifact", "wrong unit"),
@@ -75,14 +79,17 @@ def relation_recomputes(case: Case) -> Finding:
     relation, metric = str(spec.get("relation") or ""), str(spec.get("metric"))
     by_reference = spec.get("denominator") == "reference" and spec.get("of", "count") == "count"
     where = bool(spec.get("where"))
+    is_farthest = metric == "distance" and spec.get("distance_statistic") == "farthest"
     is_figure = metric == "distance" or (metric == "count" and case.is_limited) or (metric == "ratio" and by_reference)
-    if not relation and not where and not (is_given and is_figure) and not (metric == "ratio" and by_reference):
+    by_others = metric == "ratio" and by_reference
+    if not relation and not where and not (is_given and is_figure) and not by_others and not is_farthest:
         return not_applicable("neither a relation nor a distance between things, nor things in a region")
     if metric not in ("count", "ratio", "area", "distance", "density") or spec.get("statistic"):
         return not_applicable("a metric that is not followed here")
     if metric in ("ratio", "density") and not by_reference and (metric == "density" or spec.get("denominator") != "subject"):
         return not_applicable("a ratio to something else")
-    if spec.get("distance_between", "edges") != "edges":
+    is_of_middles = spec.get("distance_between", "edges") != "edges"
+    if is_of_middles and not is_farthest:
         return not_applicable("centroids")
     try:
         asked = source_of(case, str(spec.get("subject") or "subject"))
@@ -164,11 +171,17 @@ def relation_recomputes(case: Case) -> Finding:
         chosen = [g for g, yes in zip(one, keep, strict=True) if yes]
         if not chosen:
             return not_applicable("nothing stands in the relation")
-        found = STRtree(other).query_nearest(np.array(chosen, dtype=object), all_matches=False, return_distance=True,
-                                             exclusive=not named)  # fmt: skip
-        gaps = found[1]
-        how = str(spec.get("distance_statistic") or "minimum")
-        truth = float({"mean": gaps.mean, "maximum": gaps.max}.get(how, gaps.min)())
+        if is_farthest:
+            if len(chosen) * len(other) > MOST_PAIRS or (is_of_middles and _is_wide([*subject.shapes, *reference.shapes])):
+                return not_applicable("more pairs, or wider shapes, than are looked at")
+            ends = [shapely.centroid(np.array(g, dtype=object)) if is_of_middles else np.array(g, dtype=object)
+                    for g in (chosen, other)]  # fmt: skip
+            gaps = np.array([float(shapely.distance(g, ends[1]).max()) for g in ends[0]], dtype=np.float64)
+        else:
+            gaps = STRtree(other).query_nearest(np.array(chosen, dtype=object), all_matches=False, return_distance=True,
+                                                exclusive=not named)[1]  # fmt: skip
+        how = "maximum" if is_farthest else str(spec.get("distance_statistic") or "minimum")
+        truth = float(gaps.mean() if how == "mean" else gaps.max() if how == "maximum" else gaps.min())
         mine, unit = to_si(case.value, case.observation.result.unit) or 0.0, "m"
         good = abs(mine - truth) <= max(4e-3 * truth, 1.5 * slack, 0.01)
     if not good:
@@ -178,6 +191,12 @@ def relation_recomputes(case: Case) -> Finding:
     return passed(
         "Worked out again from the things themselves, this is the figure.", measured=mine, expected=truth, unit=unit, at=at
     )
+
+
+def _is_wide(shapes: list[BaseGeometry]) -> bool:
+    """Whether one is so wide that its middle in degrees is not that on the ground."""
+    bounds = shapely.bounds(np.array(shapes, dtype=object))
+    return bool((bounds[:, 2:] - bounds[:, :2]).max() > 1.0)
 
 
 @check(
@@ -275,6 +294,8 @@ def rows_recompute(case: Case) -> Finding:
     items = list(case.items())
     known = [(i, item) for i, item in enumerate(items) if number_of(item.get("value")) is not None]
     at = ("/result/items", "/arguments/spec")
+    if not items and spec.get("where"):
+        return _nobody(case, spec)
     if not known:
         return not_applicable("no row has a figure")
     picked = case.observation.result.value if spec.get("pick") else None
@@ -314,6 +335,22 @@ def rows_recompute(case: Case) -> Finding:
             expected=(total[0] + total[1]) / 2, unit=rows.unit, at=("/evidence/intermediate/numerator",),
         )  # fmt: skip
     return passed("Worked out again, the rows have these figures.", measured=len(known), unit="rows", at=at)
+
+
+def _nobody(case: Case, spec: dict[str, Any]) -> Finding:
+    """A table without rows is one where nothing meets the conditions."""
+    try:
+        asked = source_of(case, str(spec.get("subject") or "subject"))
+        listed = listed_of(case, spec, asked, region_of(case), is_own=True)
+    except (CannotPlaceError, LayerUnreadableError) as why:
+        return not_applicable(f"the rows cannot be worked out again: {why}")
+    except Exception:  # unreadable shapes are another check's finding
+        return not_applicable("the things cannot be read")
+    at = ("/result/items", "/arguments/spec")
+    if listed.sure:
+        n = len(listed.sure)
+        return failed("Nothing is listed, though some meet the conditions.", measured=0, expected=n, unit="rows", at=at)
+    return passed("Nothing meets the conditions.", measured=0, expected=0, unit="rows", at=at)
 
 
 class _Rows:

@@ -669,3 +669,74 @@ def test_distance_and_bearing_of_two_pixels_of_real_scenes(
     assert o.result.value == pytest.approx(metres, rel=1e-6)
     o = b.call("perceive", {**call_of, "landmarks_method": {"measure": "azimuth"}})
     assert o.result.value == pytest.approx(bearing % 360, abs=1e-3)
+
+
+# --- the pair farthest apart -----------------------------------------------------------------------------------------------
+def test_the_labelled_vehicles_that_are_farthest_apart(labelled: Labelled) -> None:
+    """The peers' closest and farthest pair of middles, by scipy over all pairs; also edge to edge, and of two kinds."""
+    b, gsd = labelled.bench, labelled.gsd
+    every = labelled.found(labelled.boxes, kind="boxes")
+    middles = np.array([shapely.get_coordinates(g.centroid)[0] for g in labelled.boxes])
+    apart = squareform(pdist(middles)) * gsd
+    spec = {"metric": "distance", "distance_statistic": "farthest", "distance_between": "centroids"}
+    o = measure(b, spec, ("vehicle", "objects", every))
+    i, j = np.unravel_index(int(apart.argmax()), apart.shape)
+    assert o.result.value == pytest.approx(apart.max(), rel=1e-9)
+    assert {o.result.items[0]["subject"], o.result.items[0]["reference"]} == {int(i), int(j)}
+    # the greatest distance to the nearest neighbour is another, far smaller figure
+    nearest = measure(b, {**spec, "distance_statistic": "maximum"}, ("vehicle", "objects", every))
+    assert nearest.result.value < 0.5 * o.result.value
+    o = measure(b, {**spec, "distance_between": "edges"}, ("vehicle", "objects", every))
+    edges = max(g.distance(h) for g in labelled.boxes for h in labelled.boxes) * gsd
+    assert o.result.value == pytest.approx(edges, rel=1e-9) and o.configuration.fine == "distance/farthest/objects"
+    is_small = [k == "small-vehicle" for k in labelled.kinds]
+    cars = [g for g, s in zip(labelled.boxes, is_small, strict=True) if s]
+    trucks = [g for g, s in zip(labelled.boxes, is_small, strict=True) if not s]
+    o = measure(
+        b,
+        {"metric": "distance", "distance_statistic": "farthest", "subject": "car", "reference": "truck"},
+        ("car", "objects", labelled.found(cars, "car", "boxes")),
+        ("truck", "objects", labelled.found(trucks, "truck", "boxes")),
+    )
+    assert o.result.value == pytest.approx(max(g.distance(h) for g in cars for h in trucks) * gsd, rel=1e-9)
+
+
+def test_the_restaurants_that_are_farthest_apart(town: Town) -> None:
+    """Over all pairs by Geod; houses from parks edge to edge in a plane; the verifier finds them again and no other figure."""
+    b = bench()
+    at = np.array([(g.x, g.y) for g in town.shapes("restaurants")])
+    far = max(float(GEOD.inv(np.full(len(at), x), np.full(len(at), y), at[:, 0], at[:, 1])[2].max()) for x, y in at)
+    food = {"food": town.keep(b, "restaurants")}
+    assert value(b, food, metric="distance", distance_statistic="farthest") == pytest.approx(far, rel=1e-6)
+    pair = {"houses": town.keep(b, "houses"), "parks": town.keep(b, "parks")}
+    houses, parks = (town.shapes(n, FLAT) for n in ("houses", "parks"))
+    gaps = max(float(shapely.distance(g, parks).max()) for g in houses)
+    found = value(b, pair, metric="distance", reference="parks", distance_statistic="farthest")
+    assert found == pytest.approx(gaps, rel=1e-5)
+    o = call(b, food, metric="distance", distance_statistic="farthest")
+    neighbours = call(b, food, metric="distance", distance_statistic="maximum").result.value
+    for told, says in ((far, "passed"), (neighbours, "failed"), (far / 2, "failed")):
+        assert judged(b, o.model_copy(update={"result": o.result.model_copy(update={"value": told})})) == says
+
+
+def test_pieces_of_labelled_water_that_are_farthest_apart(flood: tuple[Path, NDArray[np.int16], Any]) -> None:
+    """Masks: every pair of pieces, as shapely has them in metres of their middle."""
+    path, label, transform = flood
+    b = Bench(from_file(path, {"gray": 1}))
+    water = label[:160, :160] == 1
+    whole = np.zeros_like(label, dtype=bool)
+    whole[:160, :160] = water
+    parent = mask_of(b, whole)
+    o = measure(b, {"metric": "distance", "distance_statistic": "farthest"}, ("water", "regions", parent))
+    pieces, n = ndimage.label(water, np.ones((3, 3)))
+    lat = transform.f + transform.e * 80
+    size = [
+        GEOD.inv(transform.c, lat, transform.c + transform.a, lat)[2],
+        GEOD.inv(transform.c, lat, transform.c, lat + transform.e)[2],
+    ]
+    shapes = []
+    for k in range(1, n + 1):
+        r, c = np.nonzero(pieces == k)
+        shapes.append(shapely.union_all(shapely.box(c * size[0], r * size[1], (c + 1) * size[0], (r + 1) * size[1])))
+    wanted = max(float(shapely.distance(g, np.array(shapes, dtype=object)).max()) for g in shapes)
+    assert n > 5 and o.result.value == pytest.approx(wanted, rel=1e-3)
