@@ -131,7 +131,9 @@ class Form(Frozen):
     change: Literal["", "drop", "rise"] = Field(default="", description="the threshold is one of a change between two dates")
     pick: Literal["max", "min"] = "max"
     is_relative: bool = Field(default=False, description="the change in per cent of the first value")
-    distance_statistic: Literal["minimum", "mean", "maximum"] = "minimum"
+    distance_statistic: Literal["minimum", "mean", "maximum", "farthest"] = Field(
+        default="minimum", description="of each to its nearest; farthest: of all pairs the one farthest apart"
+    )
     limit: float | None = Field(default=None, allow_inf_nan=False, description="for exists: the number that decides yes or no")
     limit_op: Literal[">", ">=", "<", "<="] = ">"
     unit: str = Field(default="", max_length=20)

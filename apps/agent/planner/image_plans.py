@@ -297,8 +297,13 @@ class ImagePlans(StepMaker):
                 source["gsd_m"] = scene.effective_gsd_m
             sources.append(source)
         unit = f.unit or "m"
-        which = {"minimum": "Shortest", "mean": "Mean", "maximum": "Longest"}[f.distance_statistic]
-        phrase = f"{which} distance between {self.words.title(f.target)} and {self.words.title(f.reference)}"
+        one, other = self.words.title(f.target), self.words.title(f.reference)
+        phrase = {
+            "minimum": f"Shortest distance between {one} and {other}",
+            "mean": f"Mean distance from each of {one} to the nearest of {other}",
+            "maximum": f"Longest distance from each of {one} to the nearest of {other}",
+            "farthest": f"Distance of the pair farthest apart of {one} and {other}",
+        }[f.distance_statistic]
         n = self._add(
             "measure",
             {

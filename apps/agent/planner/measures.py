@@ -590,7 +590,10 @@ def _metric(
         if t.take(r"\b(?:mean|average)\b"):
             which = "mean"
         elif t.take(r"\b(?:longest|largest|maximum|farthest|furthest|greatest)\b"):
-            which = "maximum"
+            # among themselves the pair farthest apart is meant, but where neighbours are named
+            near = r"\b(?:neighbou?rs?|neighbou?ring|nearest|closest)\b"
+            which = "maximum" if roles.reference or t.has(near) else "farthest"
+            t.take_all(r"\bneighbou?ring\b" if which == "maximum" else r"\b(?:any )?(?:two|pair)\b")
         t.take_all(r"\b(?:away|apart|shortest|straight|line|closest|nearest|minimum|smallest|least|each|every)\b")
         if not roles.reference:
             t.take_all(r"\b(?:between|neighbours?|neighbors?|one another|each other|other)\b")

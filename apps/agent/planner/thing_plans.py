@@ -538,6 +538,9 @@ class ThingPlans(StepMaker):
         if f.each or f.clip:
             return self._cut_phrase(what, subject, relation) + (" in the region" if self.region is not None else "")
         if f.what == "distance":
+            if f.distance_statistic == "farthest":
+                return f"Distance of the pair farthest apart among {subject}" if not f.reference else (
+                    f"Distance of the pair farthest apart of {subject} and {self._thing_title(f.reference)}")  # fmt: skip
             which = {"minimum": "Shortest distance", "mean": "Mean distance", "maximum": "Longest distance"}[f.distance_statistic]
             if not f.reference:
                 return f"{which} between neighbours among {subject}"

@@ -103,6 +103,11 @@ def nodes(made: Plan, step: int = -1) -> dict[str, dict[str, Any]]:
          {"metric": "distance", "distance_statistic": "minimum", "subject": "roads.kml", "reference": "water"}),
         ("What is the mean distance from the sites to the roads?", {"metric": "distance", "distance_statistic": "mean"}),
         ("What is the largest distance from the sites to the roads?", {"metric": "distance", "distance_statistic": "maximum"}),
+        # among themselves: the pair farthest apart, or the loneliest one where neighbours are named
+        ("What is the largest distance between the sites?", {"distance_statistic": "farthest", "subject": "sites.csv"}),
+        ("What is the greatest distance between any two sites?", {"distance_statistic": "farthest"}),
+        ("How far apart are the sites that are farthest apart?", {"distance_statistic": "farthest"}),
+        ("What is the maximum distance between neighbouring sites?", {"distance_statistic": "maximum"}),
         ("What is the mean distance of the 3 nearest sites to the water?",
          {"relation": "nearest", "nearest_k": 3, "distance_statistic": "mean"}),
         ("How many trees per hectare are inside fields.geojson?",
