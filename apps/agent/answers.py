@@ -539,6 +539,8 @@ def _table(state: RunState, recipe: AnswerRecipe, o: Observation) -> _Finding:
     """A figure for each of several: the rows in the order of the file, their names as data."""
     rows = [(str(i.get("zone", "")), v if isinstance(v := i.get("value"), int | float) else None) for i in o.result.items]
     known = [(name, v) for name, v in rows if v is not None]
+    if recipe.options.get("names"):
+        return _names(recipe, o, rows)
     if not known:
         raise _NoAnswerError(f"The observation of step {o.step} has no row with a figure. {o.status.reason}".strip())
 
@@ -554,6 +556,20 @@ def _table(state: RunState, recipe: AnswerRecipe, o: Observation) -> _Finding:
     warnings = (f"{len(missing)} of {len(rows)} have no figure: {', '.join(missing[:LISTED])}.",) if missing else ()
     value = "; ".join(f"{name}: {v:.9g}" if v is not None else f"{name}: none" for name, v in rows)
     return _Finding(head, value[:20_000], row_unit(o), warnings=warnings)
+
+
+def _names(recipe: AnswerRecipe, o: Observation, rows: list[tuple[str, float | int | None]]) -> _Finding:
+    """Who is left by the conditions, with the figure of each where it tells more than that there is one."""
+    noun, n = str(recipe.options.get("noun", "")), recipe.options.get("n")
+    of_all = f" of {n:,}" if isinstance(n, int) else ""
+    if not rows:
+        return _Finding(f"None{of_all} {noun}", "none")
+    spec = o.arguments.get("spec")
+    is_bare = isinstance(spec, dict) and spec.get("metric") == "count"
+    said = [name if is_bare or v is None else f"{name} ({row_text(o, v)})" for name, v in rows[: 2 * ROWS_SAID]]
+    more = f"; and {len(rows) - len(said):,} more" if len(rows) > len(said) else ""
+    text = f"{len(rows):,}{of_all} {noun}: {'; '.join(said)}{more}"
+    return _Finding(text, "; ".join(name for name, _ in rows)[:20_000])
 
 
 def row_unit(o: Observation) -> str:

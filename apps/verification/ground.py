@@ -23,6 +23,8 @@ from apps.verification.checks.case import Case
 # Instances that are brought to the ground; more are left to the tool alone.
 MAX_INSTANCES = 20_000
 MAX_MASK_PX = 4_000_000
+# Edges of more degrees (some 100 m) get more points: a straight line in degrees bends by a millimetre over so much.
+LONG_EDGE = 1e-3
 # Half the width, in degrees of arc on the ground, of what a transverse Mercator keeps true to 1.4 in a thousand.
 MAX_REACH = 3.0
 
@@ -155,7 +157,9 @@ def on_plane(*placed: Placed) -> list[list[BaseGeometry]]:
     t = transformer("EPSG:4326", _plane((west + east) / 2, (south + north) / 2))
 
     def move(g: BaseGeometry) -> BaseGeometry:
-        return shapely.transform(g, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
+        # edges are straight in degrees: of long ones more points keep them so in the plane
+        fine = shapely.segmentize(g, LONG_EDGE) if g.length > LONG_EDGE else g
+        return shapely.transform(fine, lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])))
 
     return [[move(g) for g in p.shapes] for p in placed]
 

@@ -197,6 +197,10 @@ _HOW_MUCH_LARGER = re.compile(
     r"\s*\??\s*$",
     re.IGNORECASE,
 )
+_IS_LARGER = re.compile(
+    r"^\W*(?:is|are) (?P<what>[^?]+?) (?P<op>larger|bigger|smaller|longer|shorter) than (?P<other>[^?]+?)\s*\??\s*$",
+    re.IGNORECASE,
+)
 _PLACES = "in|inside|within|outside|at|on|near|north|south|east|west|to|between|along|over|during"
 _PLACE = rf"(?:{_PLACES}|of)"
 _BE = re.compile(r"\b(?:are|is|was|were|lie|lies)(?: there)?\b", re.IGNORECASE)
@@ -220,6 +224,11 @@ def two_figures(text: str) -> Two | None:
         first, second = (f"What is the {figure} of {m[k].strip()}?" for k in ("what", "other"))
         is_less = m["op"].lower() in ("smaller", "shorter")
         return Two(second, first) if is_less else Two(first, second)
+    m = _IS_LARGER.match(text)
+    if m is not None and not re.match(r"\d", m["other"].strip()):
+        figure = "length" if m["op"].lower() in ("longer", "shorter") else "area"
+        first, second = (f"What is the {figure} of {m[k].strip()}?" for k in ("what", "other"))
+        return Two(first, second, "compare", "min" if m["op"].lower() in ("smaller", "shorter") else "max")
     m = _HOW_MANY_MORE.match(text) or _ARE_MORE.match(text)
     if m is None or re.match(r"\d", m["other"].strip()):
         return None

@@ -185,6 +185,9 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
             head = f"the {lowered(self._related_phrase())}"
             if f.what == "exists":
                 head = f"whether {head} is{limit}"
+            if f.is_named and f.target in self.things:
+                head = f"which of {self.things[f.target].title} stand{self._where_text()}"
+                head = head.replace(" stand with ", " have ").replace(" stand that ", " ").replace(" stand ", " lie ")
             if f.what == "zone":
                 listing = self.things.get(f.target if f.each == "target" else f.reference)
                 listed = listing.title if listing is not None else f"the {self._found_noun(f.target)} in the image"

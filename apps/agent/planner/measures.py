@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from apps.agent.planner.conditions import Ranked, chained, sizes_said
+from apps.agent.planner.conditions import SUPERLATIVE, Ranked, chained, sizes_said
 from apps.agent.planner.fields import Where
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.spatial import EACH_WORDS, OUTLINE_WORDS, SIGN, Found, Relation, nearest_in, relation_in
@@ -45,6 +45,7 @@ class Roles:
     nearest_k: int = 1
     how: Literal["clause", "verb", "bare"] = "bare"
     metric: str = ""
+    is_named: bool = False
     is_cover: bool = False
     is_bare: bool = False
     is_outside: bool = False
@@ -131,11 +132,16 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
         t.take_all(rf"{_PREPOSITION}*(?:the )?{SIGN}")
         return Roles("compare", tuple(areas))
 
-    extreme = t.find(rf"\b(?:what|which)(?:'s| is| are) the (?=(?:largest|biggest|smallest|longest|shortest) *(?P<s>{SIGN}))")
+    asks = r"(?:(?:what|which)(?:'s| is| are)|show(?: me)?|list|name|find|give(?: me)?) the"
+    extreme = t.find(rf"\b{asks} (?=(?:largest|biggest|smallest|longest|shortest) *(?P<s>{SIGN}))")
     if extreme and len(signs) == 1 and not targets and not is_distance and not is_of_image:
         t.mark(*extreme.span())
         t.mark(*extreme.span("s"))
         return _picked(t, found, question, signs[extreme["s"]])
+    if not targets and not is_distance and not is_of_image:
+        named_ones = _those_that(t, things, signs, has_sizes=has_sizes)
+        if named_ones is not None:
+            return named_ones
     if which and signs[which[1]].startswith("vector:") and not is_distance and not is_of_image:
         t.mark(*which.span())
         return _picked(t, found, question, signs[which[1]])
@@ -214,6 +220,7 @@ def _conditions(t: Text, things: Mapping[int, str], several: Sequence[Relation],
         return Roles(refusal="Conditions beside each other are those of objects and vector features; a surface has none.")
     if nearest_in(t.rest) is not None:
         return Roles(refusal="The nearest of all, or of those that meet the other condition? Ask for one after the other.")
+    t.take_all(r"\b(?:but|also|both|as well as)\b")
     for one in several:
         t.mark(one.at, min(at for at in things if at >= one.end))
     _take_signs(t)
@@ -267,6 +274,40 @@ def _single_piece(t: Text, name: str) -> Roles:
     return Roles()
 
 
+_ASKS_NAMES = r"^\W*(?:which|what|list|name|show|find|give)\b(?: me)?(?: (?:are|of))?(?: (?:the|all|all the|names of(?: the)?))*"
+
+
+def _those_that(t: Text, things: Mapping[int, str], signs: Mapping[str, str], *, has_sizes: bool) -> Roles | None:
+    """'which sites lie within 100 m of the road', 'list the counties larger than 10,000 km²': names, each with its figure. None
+    where no such thing is asked."""
+    m = t.find(rf"{_ASKS_NAMES} *(?P<s>{SIGN})")
+    if m is None or t.has(rf"\b{SUPERLATIVE}\b|\b(?:area|length|number|share|perimeter|distance)s? of\b|{_EXTREMES}"):
+        return None
+    subject = signs[m["s"]]
+    if not subject.startswith("vector:") or subject.count(":") > 1:
+        return None
+    several = chained(t, things)
+    if isinstance(several, str):
+        return Roles(refusal=several)
+    named = list(dict.fromkeys(things[at] for at in sorted(things)))
+    references = [things[min(at for at in things if at >= one.end)] for one in several]
+    if not several and not has_sizes:
+        return None
+    if set(named) != {subject, *references}:
+        return Roles(refusal="Those that stand in which relation to what? I see more things than that.")
+    t.mark(*m.span())
+    for one in several:
+        t.mark(one.at, min(at for at in things if at >= one.end))
+    t.take_all(r"\b(?:but|also|both|as well as|names?)\b")
+    _take_signs(t)
+    where = tuple(
+        Where(relation=one.kind, reference=key, relation_m=one.distance_m)  # type: ignore[arg-type]
+        for one, key in zip(several, references, strict=True)
+    )
+    return Roles("measure", subject=subject, each=subject, how="verb", where=where, is_named=True)
+
+
+_EXTREMES = r"\b(?:most|least|fewest|maximum|minimum)\b"
 _NEAR = r"\b(?:the )?(?:nearest|closest)\b"
 _FAR = r"\b(?:the )?(?:farthest|furthest|most (?:distant|remote))\b"
 
@@ -565,6 +606,13 @@ def measured_fields(
     ``limit``: (number, above or below, whether the number itself counts) that decides yes or no; ``noun``: what the subject's
     file holds; ``is_one``: a single thing, of which a relation holds or does not."""
     out: dict[str, Any] = {"target": roles.subject, "reference": roles.reference, "others": roles.others, "unit": unit}
+    if roles.is_named:
+        listed = next((w for w in roles.where if w.figure), None)
+        what = "area" if listed is None or listed.figure == "area" else "length"
+        if listed is None:
+            what = {"polygons": "area", "lines": "length"}.get(noun, "count")
+        out["length_of"] = "outline" if listed is not None and listed.figure == "outline" else ""
+        return out | {"what": what, "each": "target", "is_named": True, "where": tuple(w.model_dump() for w in roles.where)}
     if roles.where:
         out["where"] = tuple(w.model_dump() for w in roles.where)
     if roles.over:
@@ -612,6 +660,8 @@ def _metric(
         return {"what": "share"}
     which = "outline" if t.take(_PERIMETER) else "extent" if t.take(_LONG_SIDE) else ""
     if which:
+        if t.has(r"\bof (?:the )?\0* ?(?:largest|biggest|smallest|longest|shortest|greatest)\b"):
+            return _OTHER_EXTREME
         over = _over(t, roles)
         t.take_all(r"\bhow long\b|\blengths?\b|\bof the\b(?= *$)")
         return {"what": "length", "length_of": which} | ({"over": over} if over else {})
@@ -628,7 +678,10 @@ def _metric(
         if roles.relation or not roles.reference:
             return "A ratio of what to what? Name two things."
         t.take_all(r"\b(?:between|areas?|numbers?|of|to)\b")
-        of = "area" if dimension(unit) == "area" or t.said(r"\bareas?\b") else "count"
+        surfaces = [n for n in (roles.subject, roles.reference) if n in lexicon().targets or n.startswith("class ")]
+        if len(surfaces) == 1:
+            return "One of the two is counted and the other is a surface; they have no ratio."
+        of = "area" if surfaces or dimension(unit) == "area" or t.said(r"\bareas?\b") else "count"
         return {"what": "ratio", "of": of, "unit": ""}
     if re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text):
         is_any = bool(t.take_all(r"\b(?:any|at all|some|single|one)\b")) or t.said(r"\bthere\b") or limit is not None
@@ -646,6 +699,8 @@ def _metric(
     is_area = t.take_all(r"\b(?:total |combined |overall )?(?:areas?|sizes?)\b|\bhow (?:much|large|big|extensive)\b|\bsurface\b")
     if is_area or dimension(unit) == "area" or roles.metric == "area":
         t.take_all(r"\bhow many\b")
+        if not roles.pick and not roles.each and t.has(r"\b(?:longest|shortest)\b"):
+            return _OTHER_EXTREME
         over = _over(t, roles)
         return {"what": "area"} | ({"over": over} if over else {})
     if t.said(r"\bhow many\b|\bnumbers? of\b|\bcounts?\b|\bamount of\b") or roles.metric == "count":
@@ -744,6 +799,10 @@ def _cut_or_listed(t: Text, out: dict[str, Any], roles: Roles, noun: str, *, is_
     return out
 
 
+_OTHER_EXTREME = (
+    "One figure of the one that is the extreme of another is not asked for at once. Ask which it is first, then for its figure "
+    "by name."
+)
 _PERIMETER = r"\b(?:total |combined |overall )?(?:perimeters?|circumferences?)\b"
 _LONG_SIDE = r"\b(?:mean |average )?long(?:er|est)? sides?\b"
 _LINES_IN = (

@@ -83,7 +83,7 @@ def put_signs(text: str, question: Question) -> Found:
     if not out.reason and not out.by:
         _attribute(out, question.vectors, is_called_so=False)
     if not out.reason and not out.keys and question.vectors:
-        _only_file(out, question.vectors)
+        _only_file(out, question.vectors, has_image=bool(question.scenes))
     if not out.reason and question.vectors:
         _each_of_the_file(out, question.vectors)
     if out.keys:
@@ -304,8 +304,27 @@ def _features(out: Found, vectors: Iterable[VectorInfo], original: str) -> None:
         out.needs = {"vectors": True}
 
 
-def _only_file(out: Found, vectors: Iterable[VectorInfo]) -> None:
-    """'Which field has the highest NDVI?' asks of the one file of polygons there is."""
+# What the features of a file are called whatever it holds, by their kind.
+_PLAINLY = {
+    "polygons": r"(?:polygon|shape|feature|outline)s?", "lines": r"(?:line|polyline|shape|feature)s?",
+    "points": r"(?:point|feature)s?", "features": r"(?:feature|shape)s?",
+}  # fmt: skip
+
+
+def _only_file(out: Found, vectors: Iterable[VectorInfo], *, has_image: bool) -> None:
+    """'Which field has the highest NDVI?' asks of the one file of polygons there is; "the polygons" are those of the one file."""
+    held = [v for v in vectors if v.noun in _PLAINLY]
+    if len(held) == 1 and len(list(vectors)) == 1:
+        plain = _PLAINLY[held[0].noun]
+        _replace(out, rf"(?<![\w\-])(?:of the |the |all the |all |these )?{plain}(?![\w\-])", f"vector:{held[0].vector_id}")
+        if out.keys:
+            return
+        if not has_image:
+            # the one file is all there is to ask of
+            _replace(out, rf"(?<=\bhow many ){_NOUN}(?![\w\-])|(?<![\w\-])(?:the|all|all the|list|of the) {_NOUN}(?![\w\-])",
+                     f"vector:{held[0].vector_id}")  # fmt: skip
+            if out.keys:
+                return
     if not re.search(rf"\b(?:which|what|in which|for which) (?:of the )?{_NOUN}\b", out.text):
         return
     held = [v for v in vectors if v.noun == "polygons" and v.n > 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from apps.agent.planner.facts import class_value, ordinal
@@ -387,6 +388,11 @@ class ThingPlans(StepMaker):
             if f.top > 1 or f.rank > 1:
                 options |= {"top": f.top, "pick": f.pick}
             return AnswerRecipe(kind="zone", steps=(n,), unit=str(spec["unit"]), options=options)
+        if f.each and f.is_named:
+            listing = self.things[f.target]
+            noun = listing.vector.noun if listing.vector is not None else "features"
+            options = {"names": True, "noun": f"{noun} of {listing.label}{self._where_text()}", "n": listing.n}
+            return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)
         if f.each:
             return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)
         if f.what == "exists":
@@ -398,8 +404,22 @@ class ThingPlans(StepMaker):
             return AnswerRecipe(kind="boolean", steps=(n,), unit=(f.unit or "m2") if is_area else "1", options=options)
         if f.what == "count":
             options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun()}
-        default = {"area": self._area_unit(), "distance": "m", "length": "m", "share": "1", "ratio": "1"}.get(f.what, "1")
+        default = {"area": self._things_unit("area"), "distance": "m", "length": self._things_unit("length")}.get(f.what, "1")
         return AnswerRecipe(kind="value", steps=(n,), unit=unit or default, options=options)
+
+    def _things_unit(self, what: str) -> str:
+        """The unit of an area or a length where the words name none: fit for the size of a file's features."""
+        f, thing = self.form, self.things.get(self.form.target)
+        plain = {"area": "km2", "length": "m"}[what]
+        if f.unit or thing is None or thing.vector is None:
+            return f.unit or plain
+        west, south, east, north = thing.vector.bounds
+        height_km = 111.2 * (north - south)
+        width_km = 111.3 * (east - west) * math.cos(math.radians((south + north) / 2))
+        each_km2 = width_km * height_km / max(1, thing.vector.n)
+        if what == "length":
+            return "km" if max(width_km, height_km) > 100 else "m"
+        return "km2" if each_km2 >= 1 else "ha" if each_km2 >= 0.01 else "m2"
 
     def _found_noun(self, key: str) -> str:
         """'ships', 'pieces of water'."""
@@ -445,7 +465,8 @@ class ThingPlans(StepMaker):
             out["where"] = [self._condition_of(w, names) for w in f.where]
         if f.over:
             out["statistic"] = f.over
-        unit = {"area": self._area_unit(), "distance": f.unit or "m", "length": f.unit or "m", "density": f.unit or "1/km2"}
+        unit = {"area": self._things_unit("area"), "distance": f.unit or "m", "length": self._things_unit("length"),
+                "density": f.unit or "1/km2"}  # fmt: skip
         out["unit"] = unit.get(metric, "1")
         if metric == "area" and f.what == "exists":
             out["unit"] = f.unit or "m2"

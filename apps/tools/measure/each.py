@@ -78,6 +78,9 @@ def table_of(ctx: ToolContext, arguments: MeasureArguments, subject: Measured, r
     groups = groups_of(listed)
     if len(groups) > MAX_ROWS:
         raise ModelError(f"{len(groups)} rows are more than {MAX_ROWS}; choose features by their names.", code="TOO_LARGE")
+    if not groups and spec.where and listed is subject:
+        return Table([], 0.0, evidence={"n_rows": 0, "n_listed": 0, "rows_of": listed.source.name,
+                                        "rows_named_by": listed.source.name_field or None})
     if not groups:
         raise ModelError(f"The layer {listed.source.name} is empty: there is nothing to list.", code="TOOL_FAILED")
     if listed is subject:

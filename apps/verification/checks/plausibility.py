@@ -23,6 +23,7 @@ from apps.verification.checks.case import (
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.consistency import _mask_maker
 from apps.verification.checks.geometry import bounds_of_layer, kept_boxes, scene_of_layer
+from apps.verification.checks.radiometry import is_reference_ratio
 from apps.verification.look import CannotLookError, Look, look_windows, same_grid, step_of
 from apps.verification.units import dimension, to_si
 
@@ -230,6 +231,8 @@ def not_degenerate(case: Case) -> Finding:
     """The result is not nothing or everything; where it is, that is warned of."""
     share: float | None = None
     at: tuple[str, ...] = ("/result/value",)
+    if is_reference_ratio(case):
+        return not_applicable("a ratio of two things, of which one may well be the larger")
     if case.kind == "ratio" and case.value is not None and case.observation.result.unit in ("1", "%"):
         share = case.value / (100 if case.observation.result.unit == "%" else 1)
     ref = case.layer("mask")

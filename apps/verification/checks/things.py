@@ -77,7 +77,8 @@ def relation_recomputes(case: Case) -> Finding:
     sources = case.arguments.get("sources")
     is_given = isinstance(sources, list) and any(isinstance(s, dict) and (s.get("vector") or s.get("geometry")) for s in sources)
     relation, metric = str(spec.get("relation") or ""), str(spec.get("metric"))
-    by_reference = spec.get("denominator") == "reference" and spec.get("of", "count") == "count"
+    by_reference = spec.get("denominator") == "reference" and spec.get("of", "count") in ("count", "area")
+    of_areas = metric == "ratio" and by_reference and spec.get("of") == "area"
     where = bool(spec.get("where"))
     is_farthest = metric == "distance" and spec.get("distance_statistic") == "farthest"
     is_figure = metric == "distance" or (metric == "count" and case.is_limited) or (metric == "ratio" and by_reference)
@@ -108,7 +109,7 @@ def relation_recomputes(case: Case) -> Finding:
         for more in spec.get("others") or ():
             other_one = place(case, source_of(case, str(more)))
             reference = Placed([*reference.shapes, *other_one.shapes], max(reference.pixel_m, other_one.pixel_m))
-        if (relation in WITHOUT_METRES or not relation) and metric in ("count", "ratio"):
+        if (relation in WITHOUT_METRES or not relation) and metric in ("count", "ratio") and not of_areas:
             one, other = subject.shapes, reference.shapes
         else:
             one, other = on_plane(subject, reference)
@@ -132,7 +133,12 @@ def relation_recomputes(case: Case) -> Finding:
     if keep is None:
         return not_applicable(f"the relation {relation} is not followed here")
     unit = "1"
-    if metric in ("count", "ratio", "density"):
+    if of_areas:
+        below = float(shapely.area(shapely.union_all(other)))
+        truth = float(shapely.area(shapely.union_all([g for g, yes in zip(one, keep, strict=True) if yes]))) / (below or math.nan)
+        mine = to_si(case.value, case.observation.result.unit) or 0.0
+        good = abs(mine - truth) <= 1e-2 * truth
+    elif metric in ("count", "ratio", "density"):
         counts = [int(keep.sum())]
         if relation in ("within", "beyond"):
             room = max(slack, 2e-3 * limit)
