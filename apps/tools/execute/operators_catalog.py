@@ -44,6 +44,7 @@ class CatalogParams(Frozen):
 REVISIT_DAYS: tuple[tuple[str, float], ...] = (
     ("mod13", 16), ("myd13", 16), ("sentinel-2", 5), ("sentinel2", 5), ("sentinel-1", 12), ("landsat", 16), ("viirs", 1),
     ("modis", 1))
+_USUAL = "the sensor's usual revisit"
 _LEVEL = re.compile(r"(?:^|[^A-Za-z0-9])(?:MSI)?(L1[ABCGT]P?|L1TP|L1GT|L2A|L2SP|L2SR|L3|GRD|SLC)(?![A-Za-z0-9])", re.I)
 
 
@@ -173,9 +174,18 @@ def _gaps(p: CatalogParams, items: Sequence[Mapping[str, Any]], start: datetime 
     revisit, told = (p.revisit_days, "given") if p.revisit_days else _usual_revisit(items or [{"sensor": p.sensor}])
     gaps: list[JsonValue] = []
     n_missing = 0
+    first = _first_day_of_16(dates) if told == _USUAL and revisit == 16 else None
     if revisit and (dates or (start and end)):
         edges = ([start] if start else []) + dates + ([end] if end else [])
         for one, other in pairwise(edges):
+            if first is not None:
+                open_ends = {d for d in (start, end) if d is not None and d not in dates}
+                listed = [d for d in _days_of_16(first, one, other) if one < d < other or d in open_ends]
+                if listed:
+                    n_missing += len(listed)
+                    gaps.append({"from": one.date().isoformat(), "to": other.date().isoformat(), "days": (other - one).days,
+                                 "n_expected": len(listed), "expected": [d.date().isoformat() for d in listed[:50]]})
+                continue
             days = (other - one).days
             if days > 1.5 * revisit:
                 between = round(days / revisit) - (1 if other in dates and one in dates else 0)
@@ -202,7 +212,21 @@ def _usual_revisit(items: Sequence[Mapping[str, Any]]) -> tuple[float | None, st
     """(days, why) of the one sensor that all items are of; None where they are of several or of an unknown one."""
     found = {next((d for word, d in REVISIT_DAYS if word in str(i["sensor"]).lower()), None) for i in items}
     days = found.pop() if len(found) == 1 else None
-    return days, "the sensor's usual revisit" if days else ""
+    return days, _USUAL if days else ""
+
+
+def _first_day_of_16(dates: Sequence[datetime]) -> int | None:
+    """The day of the year on which MODIS's composites of 16 days start: 1 for Terra's, 9 for Aqua's (MOD13 user guide); None
+    where these dates are not theirs."""
+    found = {d.timetuple().tm_yday % 16 for d in dates}
+    return found.pop() if found in ({1}, {9}) else None
+
+
+def _days_of_16(first: int, one: datetime, other: datetime) -> list[datetime]:
+    """The days from one to the other, both included, on which such composites start: every 16 days, anew each year."""
+    days = [datetime(year, 1, 1) + timedelta(days=day - 1) for year in range(one.year, other.year + 1)
+            for day in range(first, 367, 16)]
+    return [d for d in days if one <= d <= other and d.timetuple().tm_yday % 16 == first]
 
 
 register(Operator(

@@ -4,6 +4,8 @@ rasterizing and pyproj on what the file holds."""
 from __future__ import annotations
 
 import math
+from datetime import date, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from skimage.morphology import remove_small_objects
 
 from apps.core.geo.scene import SceneInfo
 from tests.unit.tools.rasters import Bench, from_file, node_of
+from tests.unit.tools.test_execute_real import modis
 
 pytestmark = pytest.mark.shared_data
 
@@ -782,3 +785,30 @@ def test_sharpening_a_real_scene_comes_nearer_to_its_own_fine_bands(shared_data:
         truth = smooth[k] * pan / smooth.mean(axis=0)
         assert valid.all() and same(data, truth, 1e-5)
         assert np.sqrt(((data - x[k]) ** 2).mean()) < 0.8 * np.sqrt(((smooth[k] - x[k]) ** 2).mean())
+
+
+# --- the catalogue ---------------------------------------------------------------------------------------------------------
+def test_what_is_missing_from_the_modis_series_by_nasas_calendar(shared_data: Path) -> None:
+    """MOD13Q1 is made for the days 1, 17, 33, … 353 of each year (MOD13 user guide): between every two of the twelve dates one is
+    missing, and the first of 2014 is that of 1 January."""
+    calendar = [date(y, 1, 1) + timedelta(days=16 * k) for y in (2013, 2014) for k in range(23)]
+    held = [info.model_copy(update={"sensor": "MODIS MOD13/MYD13"}) for info, _ in modis(shared_data)]
+    dates = [date.fromisoformat(i.scene_id) for i in held]
+    assert set(dates) <= set(calendar)
+    for start, end in (("2013-09-14", "2014-08-29"), ("2013-08-01", "2014-10-01"), ("2013-08-29", "2014-12-19")):
+        wanted = [d.isoformat() for d in calendar if date.fromisoformat(start) <= d <= date.fromisoformat(end) and d not in dates]
+        stored = modis(shared_data)[0][1]
+        o = Bench(*((i, stored) for i in held)).execute(
+            [("c", "asset.catalog", (), {"start": start, "end": end, "source": "question"})]
+        )
+        told = node_of(o, "c")
+        assert o.result.value == 12 and told["revisit_days"] == 16
+        assert sorted(d for g in told["gaps"] for d in g["expected"]) == wanted and told["n_missing_dates"] == len(wanted) >= 11
+        assert "2014-01-01" in wanted
+    # dates that are not on that calendar keep the plain step of 16 days
+    o = Bench(
+        *((i.model_copy(update={"acquired_at": i.acquired_at.replace(day=3) if i.acquired_at else None}), stored) for i in held)
+    ).execute([("c", "asset.catalog", (), {"source": "question"})])
+    assert node_of(o, "c")["n_missing_dates"] == sum(
+        round((b - a).days / 16) - 1 for a, b in pairwise([d.replace(day=3) for d in dates]) if (b - a).days > 24
+    )
