@@ -23,7 +23,7 @@ from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ModelError, ToolAbstainedError
 from apps.core.evidence.observation import Configuration, Evidence, InputRef, Result
-from apps.core.geo.grid import Grid, geod_of
+from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_length_m
 from apps.tools.contract import (
     MeasureArguments,
@@ -40,6 +40,7 @@ from apps.tools.measure.accuracy import NOT_TOLD, joint, lines_slack_m
 from apps.tools.measure.choose import apply_conditions, figures_of, near_limits, pixel_side_m, statistic_of
 from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines, parts
 from apps.tools.measure.each import Ways, table_of
+from apps.tools.measure.far import gaps_on_globe, lie_far, on_globe
 from apps.tools.measure.layers import (
     Measured,
     Plane,
@@ -829,6 +830,14 @@ def _instances(plane: Plane, source: Measured, between: str) -> _Instances:
 MOST_PAIRS = 4_000_000
 
 
+def _over_the_globe(plane: Plane, subject: Measured, reference: Measured | None) -> list[tuple[float, Any, Any]]:
+    """As ``_edge_distances``, for layers that no plane is true to."""
+    one = on_globe(subject)
+    gaps = gaps_on_globe(one, one if reference is None else on_globe(reference), is_same=reference is None)
+    to = transformer("EPSG:4326", plane.text)
+    return [(g.metres, np.array(to.transform(*g.start)), np.array(to.transform(*g.end))) for g in gaps]
+
+
 def _edge_distances(subject: _Instances, reference: _Instances, *, is_same: bool) -> list[tuple[float, Any, Any]]:
     """For each subject instance: (distance in the plane, its point, the reference's point)."""
     out: list[tuple[float, Any, Any]] = []
@@ -909,6 +918,10 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
     if is_farthest:
         pair, ends = _farthest(one, other)
         pairs = [pair]
+    elif between == "edges" and lie_far(sources):
+        for s in sources:
+            to_features(s)
+        pairs = _over_the_globe(plane, subject, reference)
     else:
         pairs = _edge_distances(one, other, is_same=reference is None)
     if reference is not None and between == "edges" and _share_pixels(subject, reference):

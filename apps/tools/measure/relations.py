@@ -11,6 +11,7 @@ from pyproj import CRS
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ToolAbstainedError
+from apps.tools.measure.far import gaps_on_globe, lie_far, on_globe
 from apps.tools.measure.layers import Measured, Plane, needs_length, to_features
 
 
@@ -45,6 +46,11 @@ def apply_relation(subject: Measured, references: Sequence[Measured], relation: 
     n_before = len(one)
     if not other:
         keep = [relation in ("outside", "beyond", "not_overlapping", "apart")] * n_before
+    elif needs_metres and lie_far([subject, *references]):
+        gaps = np.array([g.metres for g in gaps_on_globe(on_globe(subject), [g for m in references for g in on_globe(m)])])
+        first = set(np.argsort(gaps, kind="stable")[:nearest_k].tolist())
+        keep = [i in first if relation == "nearest" else bool((gap > (distance_m or 0.0)) == (relation == "beyond"))
+                for i, gap in enumerate(gaps)]
     else:
         keep = _related(relation, one, other, distance_m or 0.0, nearest_k, plane, slack)
     keep_only(subject, keep)
@@ -68,7 +74,9 @@ def near_relation(subject: Measured, references: Sequence[Measured], relation: s
         middles = shapely.centroid(np.array(one, dtype=object))
         is_in, gap = shapely.covers(union, middles), shapely.distance(union.boundary, middles)
     else:
-        away = shapely.distance(union, np.array(one, dtype=object))
+        is_far = lie_far([subject, *references])
+        away = np.array([g.metres for g in gaps_on_globe(on_globe(subject), [g for m in references for g in on_globe(m)])]) \
+            if is_far else shapely.distance(union, np.array(one, dtype=object))
         is_in, gap = away <= (distance_m or 0.0), np.abs(away - (distance_m or 0.0))
     keep = is_in if relation in ("inside", "within") else ~is_in
     near = gap <= slack_m

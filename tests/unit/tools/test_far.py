@@ -1,0 +1,105 @@
+"""Distances between shapes that lie far apart on the globe, against pyproj's geodesics between the points of both outlines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+from pyproj import Geod
+from scipy.spatial import cKDTree
+from shapely.geometry import LineString, Point, box, mapping, shape
+
+from apps.imagery.vectors import vector_read
+from apps.tools.measure.far import gaps_on_globe
+from tests.unit.tools.rasters import Bench, scene
+
+GEOD = Geod(ellps="WGS84")
+
+
+def near(one: Any, other: Any) -> float:
+    """Metres between the closest of points 0.05° apart on both outlines: chosen by the sphere, measured on the ellipsoid."""
+    a, b = (shapely.get_coordinates(shapely.segmentize(g, 0.05)) for g in (one, other))
+
+    def space(at: Any) -> Any:
+        lon, lat = np.radians(at).T
+        return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+
+    chord, at = cKDTree(space(a)).query(space(b))
+    first = np.argsort(chord)[:3000]
+    return float(np.min(GEOD.inv(a[at[first], 0], a[at[first], 1], b[first, 0], b[first, 1])[2]))
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ((2.35, 48.86), (13.4, 52.52)), ((-0.1, 51.5), (151.2, -33.9)), ((179.9, -17.0), (-179.9, -17.0)), ((10, 89.9), (-170, 89.9)),
+    ((0, 0), (179, 0.5))])
+def test_points_are_as_far_as_the_geodesic(one: tuple[float, float], other: tuple[float, float]) -> None:
+    (gap,) = gaps_on_globe([Point(one)], [Point(other)])
+    assert gap.metres == pytest.approx(GEOD.inv(*one, *other)[2], rel=1e-9)
+    assert (gap.start, gap.end) == (pytest.approx(one, abs=1e-6), pytest.approx(other, abs=1e-6))
+
+
+def test_near_shapes_are_measured_between_their_edges() -> None:
+    # a point 100 m north of the middle of a long edge along the equator
+    lat = 100 / 110_574.27
+    (gap,) = gaps_on_globe([Point(0.5, lat)], [LineString([(0, 0), (1, 0)])])
+    assert gap.metres == pytest.approx(100, rel=1e-4) and gap.end == (pytest.approx(0.5, abs=1e-6), pytest.approx(0, abs=1e-9))
+    meets = gaps_on_globe([box(0, 0, 2, 2), box(5, 5, 6, 6), box(1, 1, 3, 3)], [box(0, 0, 2, 2)])
+    assert meets[0].metres == meets[2].metres == 0 and meets[1].metres > 3e5
+    over = gaps_on_globe([box(179, -1, 180, 1)], [box(-180, -1, -179, 1)])  # the two halves of one shape
+    assert over[0].metres == pytest.approx(0, abs=1e-3)
+
+
+def test_each_of_one_layer_to_its_nearest_other() -> None:
+    places = [Point(0, 0), Point(10, 0), Point(13, 0), Point(100, 60)]
+    gaps = [g.metres for g in gaps_on_globe(places, places, is_same=True)]
+    expected = [min(GEOD.inv(p.x, p.y, q.x, q.y)[2] for q in places if q is not p) for p in places]
+    assert gaps == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.fixture(scope="module")
+def countries(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    import zipfile
+
+    path = tmp_path_factory.mktemp("world") / "world.zip"
+    with zipfile.ZipFile(path, "w") as out:
+        for part in (shared_data / "vector/ne_lowres").iterdir():
+            out.write(part, part.name)
+    return {f["properties"]["name"]: shape(f["geometry"]) for f in vector_read(path, path.name).features}
+
+
+def measured(one: dict[str, Any], other: dict[str, Any], **spec: Any) -> Any:
+    b = Bench(scene(np.ones((1, 4, 4), np.uint8), ["gray"]))
+    digests = []
+    for label, held in (("a", one), ("b", other)):
+        features = [{"type": "Feature", "properties": {"name": n}, "geometry": mapping(g)} for n, g in held.items()]
+        digests.append(b.layers.put_features(features, kind="polygons", crs="EPSG:4326", label=label).artifact)
+    sources = [{"name": n, "mode": "extent", "vector": d} for n, d in zip("ab", digests, strict=True)]
+    o = b.call("measure", {"sources": sources, "spec": {"subject": "a", "reference": "b", **spec}})
+    assert o.status.state == "ok", o.status.reason
+    return o
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(("one", "other"), [
+    ("Norway", "Australia"), ("Chile", "Japan"), ("Fiji", "New Zealand"), ("Russia", "United States of America"),
+    ("Madagascar", "Greenland"), ("Spain", "Italy")])
+def test_countries_are_as_far_apart_as_their_outlines(countries: dict[str, Any], one: str, other: str) -> None:
+    o = measured({one: countries[one]}, {other: countries[other]}, metric="distance")
+    assert o.result.value == pytest.approx(near(countries[one], countries[other]), rel=1e-5)
+
+
+@pytest.mark.shared_data
+def test_countries_within_a_distance_and_the_nearest(countries: dict[str, Any]) -> None:
+    others = {n: g for n, g in countries.items() if n != "Portugal"}
+    away = {n: near(g, countries["Portugal"]) for n, g in others.items()}
+    home = {"Portugal": countries["Portugal"]}
+    for km in (1000, 3000, 9000):
+        o = measured(others, home, metric="count", relation="within", distance_m=1000.0 * km)
+        assert o.result.value == sum(d <= 1000 * km for d in away.values()), km
+        o = measured(others, home, metric="count", relation="beyond", distance_m=1000.0 * km)
+        assert o.result.value == sum(d > 1000 * km for d in away.values()), km
+    o = measured(others, home, metric="count", relation="nearest", nearest_k=7)
+    assert o.result.value == 7
