@@ -6,6 +6,7 @@ missing is named as open and the answer abstains. The value is kept exact; only 
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -199,6 +200,8 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = _zone_of_change(state, recipe, parts)
         case "zone":
             finding = _zone(recipe, parts[0])
+        case "rows":
+            finding = _rows_beyond(recipe, parts[0])
         case "table" if len(parts) > 1:
             finding = _table_of_change(state, recipe, parts)
         case "table":
@@ -522,6 +525,11 @@ def _zone_of_change(state: RunState, recipe: AnswerRecipe, parts: list[Observati
     rank = recipe.options.get("rank", 1)
     if not isinstance(rank, int) or len(order) < rank:
         raise _NoAnswerError("So many polygons have no figure at both dates.")
+    top = recipe.options.get("top")
+    if isinstance(top, int) and top > 1:
+        first = "; ".join(f"{name} {_change_text(o, v)}" for name, v in order[:top])
+        told = f"The {min(top, len(order))} with the {phrase}, of {len(known)} polygons: {first}"
+        return _Finding(told, "; ".join(n for n, _ in order[:top]), claims=_change_claims(state, parts, rows), warnings=warnings)
     name, value = order[rank - 1]
     claims = _change_claims(state, parts, rows)
     if weight is not None and weight * value <= 0 and not is_least:
@@ -570,6 +578,31 @@ def _names(recipe: AnswerRecipe, o: Observation, rows: list[tuple[str, float | i
     more = f"; and {len(rows) - len(said):,} more" if len(rows) > len(said) else ""
     text = f"{len(rows):,}{of_all} {noun}: {'; '.join(said)}{more}"
     return _Finding(text, "; ".join(name for name, _ in rows)[:20_000])
+
+
+def _rows_beyond(recipe: AnswerRecipe, o: Observation) -> _Finding:
+    """How many, which share or which of a table's rows have a figure beyond a number; rows without one are told."""
+    rows = [(str(i.get("zone", "")), v if isinstance(v := i.get("value"), int | float) else None) for i in o.result.items]
+    known = [(name, v) for name, v in rows if v is not None]
+    limit, op, how = recipe.options.get("value"), str(recipe.options.get("op", ">")), str(recipe.options.get("as", "count"))
+    if not known or not isinstance(limit, int | float) or op not in (">", ">=", "<", "<="):
+        raise _NoAnswerError(f"The observation of step {o.step} has no row that could be compared.")
+    does = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}[op]
+    bound = convert(limit, recipe.unit, row_unit(o)) if recipe.unit not in ("", "1") else limit
+    hits = [(name, v) for name, v in known if does(v, bound)]
+    missing = len(rows) - len(known)
+    warnings = (f"{missing} of {len(rows)} have no figure and are not counted.",) if missing else ()
+    what = f"{recipe.options.get('phrase', 'a figure')} {op} {row_text(o, bound)}"
+    named = "; ".join(f"{name} ({row_text(o, v)})" for name, v in hits[:ROWS_SAID])
+    more = f"; and {len(hits) - ROWS_SAID} more" if len(hits) > ROWS_SAID else ""
+    listed = f": {named}{more}" if hits else ""
+    text = f"{len(hits)} of {recipe.options.get('noun', 'the polygons')} have {what}{listed}"
+    if how == "names":
+        return _Finding(text, "; ".join(name for name, _ in hits) or "none", warnings=warnings)
+    if how == "share":
+        share = len(hits) / len(known)
+        return _Finding(f"{number_text(100 * share, '%')}: {text}", share, "1", warnings=warnings)
+    return _Finding(text, len(hits), "1", warnings=warnings)
 
 
 def row_unit(o: Observation) -> str:

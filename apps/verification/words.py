@@ -42,6 +42,12 @@ _UNITS = {
     "metres": "m",
     "meter": "m",
     "meters": "m",
+    "ft": "ft",
+    "feet": "ft",
+    "foot": "ft",
+    "mi": "mi",
+    "mile": "mi",
+    "miles": "mi",
     "%": "%",
     "percent": "%",
     "per cent": "%",
@@ -186,6 +192,10 @@ def months_named(text: str) -> list[tuple[int | None, int]]:
             ):
                 continue
             out.append((int(m.group(1)) if m.group(1) else None, number))
+        # shortened ("25 nov 2002", "sept. 2014") only where a year follows
+        short = rf"(?:{name[:4]}|{name[:3]})" if name == "september" else name[:3]
+        if short != name:
+            out += [(int(m.group(1)), number) for m in re.finditer(rf"\b{short}\.?,?\s+(?:\d{{1,2}},?\s+)?(\d{{4}})\b", text)]
     return out
 
 

@@ -180,7 +180,7 @@ def rank_said(text: str) -> Ranked:
         return Ranked(text)
     number = rf"(?<![\d.,])(?:{'|'.join(_NUMERALS)}|\d{{1,3}})"
     m = re.search(rf"\b(?:top )?(?P<k>{number}) (?={SUPERLATIVE}\b)", text) or re.search(
-        rf"(?<=\bwhich )(?P<k>{number}) (?=[^?]*\b(?:are|is|have|has|lie|lies)\b[^?]*\b{SUPERLATIVE}\b)", text
+        rf"(?<=\bwhich )(?P<k>{number}) (?=[^?]*\b{SUPERLATIVE}\b)", text
     )
     if m is None:
         return Ranked(text)

@@ -111,6 +111,9 @@ class Form(Frozen):
     over: Literal["", "mean", "median", "minimum", "maximum"] = Field(
         default="", description="for area and length: of the single instances, instead of all together"
     )
+    rows_as: Literal["", "count", "share", "names"] = Field(
+        default="", description="with each of zones: how many, which share or which of them have a figure beyond the limit"
+    )
     is_named: bool = Field(default=False, description="with each: the names of those that the conditions leave are asked for")
     rank: int = Field(default=1, ge=1, le=1000, description="for zone: 2 for the second largest, …")
     top: int = Field(default=1, ge=1, le=1000, description="for zone: how many of the first are named")

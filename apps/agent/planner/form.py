@@ -228,10 +228,15 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
         region = ", in the region that is given" if self.region is not None else ""
         if f.zones:
             each = " and ".join(self.things[k].title for k in f.zones)
-            if f.each:
+            if f.rows_as and f.limit is not None:
+                head = {"count": "how many", "share": "which share", "names": "which"}[f.rows_as]
+                text = f"{head} of {each} have {text.removeprefix('the ')} {f.limit_op} {f.limit:g}"
+            elif f.each:
                 text += self._zone_text(f.zones[0]) + (f", by {f.by}" if f.by else "")
             elif f.what == "zone" and f.is_change:
-                extreme = {"drop": "greatest loss", "rise": "greatest gain"}.get(f.change_sign, "greatest change")
+                size = "greatest" if f.pick == "max" else "smallest"
+                size = f"{ordinal(f.rank)} {size}" if f.rank > 1 else size
+                extreme = f"{size} {({'drop': 'loss', 'rise': 'gain'}).get(f.change_sign, 'change')}"
                 text = f"which of {each} has the {extreme} of {measured}"
             elif f.what == "zone":
                 extreme = "highest" if f.pick == "max" else "lowest"

@@ -58,7 +58,7 @@ class ImagePlans(StepMaker):
             )
         if f.upper is not None and (f.threshold is None or f.upper < f.threshold or f.change or f.target):
             raise RefusalError("From which number to which, of which index?", "BAD_ARGUMENT", {"form": ["threshold", "upper"]})
-        if f.limit is not None and f.what not in ("exists", "difference"):
+        if f.limit is not None and f.what not in ("exists", "difference") and not f.rows_as:
             raise RefusalError("A limit belongs to a question of yes or no.", "BAD_ARGUMENT", {"form": ["limit"]})
         if self.measured() in ("area", "share"):
             if f.quantity and not f.target and f.threshold is None:

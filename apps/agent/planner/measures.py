@@ -34,7 +34,7 @@ class Roles:
     the subject that the reference does not cover; ``is_outside``: what lies in
     none of the zones. ``refusal`` says why none of these can be."""
 
-    kind: Literal["", "zone", "compare", "which", "measure", "distance"] = ""
+    kind: Literal["", "zone", "compare", "which", "rows", "measure", "distance"] = ""
     zones: tuple[str, ...] = ()
     buffer_m: float = 0.0
     subject: str = ""
@@ -46,6 +46,7 @@ class Roles:
     how: Literal["clause", "verb", "bare"] = "bare"
     metric: str = ""
     is_named: bool = False
+    rows_as: str = ""
     is_cover: bool = False
     is_bare: bool = False
     is_outside: bool = False
@@ -115,6 +116,7 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
         if single.kind or single.refusal:
             return single
         if has_sizes:
+            t.take_all(rf"\b(?:{_WHOLE}|{_PATCH})\b(?: of)?")
             return Roles("measure", subject=named[0])
     nearest_of = _nearest_one(t, things)
     if nearest_of.kind or nearest_of.refusal:
@@ -127,7 +129,19 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
     which = t.find(rf"\b(?:(?:in|for|inside|of) )?(?:which|what)(?: one)?(?: of)? *({SIGN})")
     if which and len(areas) == 1 and is_areas(signs[which[1]]) and is_of_image and not is_distance:
         t.mark(*which.span())
-        return Roles("which", (signs[which[1]],))
+        if not t.has(rf"\b{SUPERLATIVE}\b|\b(?:maximum|minimum)\b"):
+            t.take_all(r"\b(?:have|has|had|show|shows|with)\b")
+            return Roles("rows", (signs[which[1]],), each=signs[which[1]], rows_as="names")
+        return Roles("which", (signs[which[1]],), by=found.by)
+    how = r"(?P<how>how many|what (?:share|percentage|fraction|proportion) of)"
+    counted = t.find(rf"\b{how}(?: of)?(?: the)? *(?P<s>{SIGN}) *(?:have|has|had|show|shows|with)\b")
+    # "what share of the fields has NDVI above 0.4" is one of their area: of their number only where each has one figure
+    is_of_each = t.has(rf"\b(?:mean|average|median|maximum|minimum)\b|\d\s*(?:{UNIT_PATTERN})(?![\w²^]) of\b")
+    is_rows = counted is not None and (counted["how"] == "how many" or is_of_each)
+    if counted and is_rows and len(areas) == 1 and is_areas(signs[counted["s"]]) and is_of_image and not is_distance:
+        t.mark(*counted.span())
+        rows_as = "count" if counted["how"] == "how many" else "share"
+        return Roles("rows", (signs[counted["s"]],), each=signs[counted["s"]], rows_as=rows_as)
     if len(areas) > 1 and is_of_image and not is_distance and t.has(rf"{_COMPARING}|\bdiffer(?:ence|s)?\b|\bcompare\b"):
         t.take_all(rf"{_PREPOSITION}*(?:the )?{SIGN}")
         return Roles("compare", tuple(areas))
@@ -144,7 +158,7 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
             return named_ones
     if which and signs[which[1]].startswith("vector:") and not is_distance and not is_of_image:
         t.mark(*which.span())
-        return _picked(t, found, question, signs[which[1]])
+        return replace(_picked(t, found, question, signs[which[1]]), by=found.by)
     cover = _cover(t, found, targets)
     if cover is not None:
         return cover
@@ -235,7 +249,7 @@ def _conditions(t: Text, things: Mapping[int, str], several: Sequence[Relation],
 
 
 _PATCH = "patch|patches|piece|pieces|body|bodies|stretch|block"
-_WHOLE = "contiguous|connected|single|continuous|individual"
+_WHOLE = "contiguous|connected|single|continuous|individual|separate|distinct"
 _BODY = rf"(?:(?: (?:{_WHOLE}))*(?: (?:{_PATCH})(?: of)?)?)"
 _ONE_OF = r"\b(?P<s>largest|biggest|greatest|smallest|longest|shortest)\b"
 
@@ -477,6 +491,9 @@ def _listed(t: Text, found: Found, question: Question, each: Roles) -> Roles:
     objects = list(dict.fromkeys(n for n in targets.values() if n in lexicon().objects))
     surfaces = [n for n in dict.fromkeys(targets.values()) if n not in lexicon().objects]
     vector = next(v for v in question.vectors if v.vector_id == key.split(":")[1])
+    if surfaces and not others and not objects and len(surfaces) == 1 and t.has(_DISTANCE) and not _is_of_image(t):
+        _take_signs(t)
+        return Roles("distance", subject=key, reference=surfaces[0], each=key, by=each.by)
     if _is_of_image(t) or surfaces:
         if others or objects:
             return Roles(refusal="Figures of the image, or of things, for each; not both at a time.")

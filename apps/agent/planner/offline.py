@@ -45,8 +45,11 @@ _BELOW = (
 _CLOSED = re.compile(r"no less|not less|at least|equal|>=|≥|no more|not more|at most|<=|≤|not exceed")
 # the longest reading of a unit wins, and a unit ends where its word ends
 _UNIT = rf"(?P<unit>{UNIT_PATTERN})(?![\w²^])"
-_DROP = r"drop(?:s|ped)?|decreas(?:e|es|ed)|declin(?:e|es|ed)|f(?:a|e)ll(?:s|en)?|loss(?:es)?|los(?:t|e)|reduc(?:tion|ed)"
-_RISE = r"ris(?:e|es|en)|rose|increas(?:e|es|ed)|gain(?:s|ed)?|growth|gr(?:ew|own?|ows)"
+_DROP = (
+    r"disappear(?:s|ed)?|vanish(?:es|ed)?|shrank|shrunk|shrinks?|recede[sd]?|drop(?:s|ped)?|"
+    r"decreas(?:e|es|ed)|declin(?:e|es|ed)|f(?:a|e)ll(?:s|en)?|loss(?:es)?|los(?:t|e)|reduc(?:tion|ed)"
+)
+_RISE = r"expand(?:s|ed)?|ris(?:e|es|en)|rose|increas(?:e|es|ed)|gain(?:s|ed)?|growth|gr(?:ew|own?|ows)"
 _CHANGE = r"chang(?:e|es|ed)|differ(?:ence|ences|s)?"
 _MOST = r"largest|larger|biggest|bigger|highest|higher|greatest|greater|most|more|maximum|maximal|peak"
 _LEAST = r"smallest|smaller|lowest|lower|least|less|fewest|fewer|minimum|minimal"
@@ -177,6 +180,7 @@ def _read_one(question: Question) -> Reading:
     if roles.refusal:
         return Reading(None, f"{roles.refusal} {CAN_DO}", guess=guess)
     is_clear = bool(t.take_all(CLEAR))
+    t.take_all(r"\bunder (?=(?:the )?(?:water|snow|ice|vegetation|floods?|floodwater)\b)")
     thresholds = _thresholds(t)
     quantities = _names(
         t, [(w, n) for n, e in words.indices.items() for w in e.words] + [(w, n) for n, b in words.bands.items() for w in b.words]
@@ -253,6 +257,11 @@ def _read_one(question: Question) -> Reading:
         if bound and read["what"] != "exists":
             return Reading(None, "A limit belongs to a question of yes or no here.", guess=guess)
         fields: dict[str, Any] | None = read
+    elif roles.kind == "rows":
+        told = _of_rows(t, quantity, targets, thresholds, unit, roles.rows_as)
+        if isinstance(told, str):
+            return Reading(None, told, guess=guess)
+        fields = told
     elif roles.kind == "which":
         fields = _of_zones(t, quantity, targets, thresholds, unit)
     else:
@@ -276,7 +285,7 @@ def _read_one(question: Question) -> Reading:
         if roles.each:
             fields |= {"each": "zones", "by": roles.by}
         if fields["what"] == "zone":
-            fields |= {"rank": roles.rank, "top": roles.top}
+            fields |= {"by": roles.by, "rank": roles.rank, "top": roles.top}
         loose = r"(?:the )?(?:ones?|both|either)" if roles.kind == "compare" else r"(?:the ones?|taken together|together)"
         t.take_all(rf"\b{loose}\b")
     left = t.left_over()
@@ -573,6 +582,32 @@ def _of_zones(
     rest = _statistic(t) if statistic in ("min", "max", "") else statistic
     t.take_all(rf"\b(?:{_MOST}|{_LEAST})\b")
     return {"what": "zone", "of": of, "pick": pick, "statistic": rest if rest not in ("", "min", "max") else "mean"}
+
+
+def _of_rows(
+    t: Text, quantity: str, targets: list[str], thresholds: list[_Threshold], unit: str, rows_as: str
+) -> dict[str, Any] | str | None:
+    """How many, or which, of a file's polygons have a figure of the image beyond a number: "have a mean NDVI above 0.5", "have
+    more than 10 ha of water". A text says why there is none."""
+    if len(thresholds) != 1 or thresholds[0].change:
+        return "Beyond which number? Write, say, “how many fields have a mean NDVI above 0.5”." if not thresholds else None
+    limit = thresholds[0]
+    statistic = _statistic(t) if quantity and not targets else ""
+    t.take_all(r"\b(?:an?|of|covered|cover|share|percentage|areas?|value)\b")
+    value, of = limit.value, "statistic"
+    if targets:
+        if dimension(limit.unit) == "area":
+            of, unit = "area", limit.unit
+        elif limit.unit == "%":
+            of, value = "share", limit.value / 100
+        else:
+            return "More of it by area or by share? Write “more than 10 ha of water”, or “more than 20 % water”."
+    elif not quantity:
+        return None
+    thresholds.clear()
+    op = (">" if limit.side == "above" else "<") + ("=" if limit.is_closed else "")
+    out: dict[str, Any] = {"what": of, "limit": value, "limit_op": op, "rows_as": rows_as, "unit": unit if of == "area" else ""}
+    return out | ({"statistic": statistic or "mean"} if of == "statistic" else {})
 
 
 def _of_areas(t: Text, of: str, statistic: str) -> dict[str, Any] | None:

@@ -277,6 +277,8 @@ def _features(out: Found, vectors: Iterable[VectorInfo], original: str) -> None:
         patterns = [rf"(?<![\w\-]){noun} [\"'“]?{quoted}[\"'”]?(?:'s)?(?![\w\-])"]
         if len(called) >= 4 and not called.isdigit() and called not in plain:
             patterns.append(rf"(?<![\w\-])(?:the )?[\"'“]?{quoted}[\"'”]?(?:'s)?(?: {_AREA_NOUN})?(?![\w\-])")
+        elif len(called) >= 2 and not called.isdigit() and called not in plain:
+            patterns.append(rf"(?<![\w\-])(?:the )?[\"'“]?{quoted}[\"'”]? {noun.removeprefix('(?:the )?')}(?:'s)?(?![\w\-])")
         for pattern in patterns:
             if not re.search(pattern, out.text):
                 continue
@@ -366,8 +368,12 @@ def _attribute(out: Found, vectors: Iterable[VectorInfo], *, is_called_so: bool)
             continue
         said = r"(?:attribute |column |value of (?:the )?(?:attribute |column )?)" if is_called_so else ""
         pattern = rf"\b(?:{EACH_WORDS}) (?:the )?{said}(?:{many})(?![\w\-]|\.\w)"
+        is_which = False
         if not re.search(pattern, out.text):
-            continue
+            pattern = rf"(?<=\bwhich ){said}(?:{many})(?= (?:has|have|had|is|was|shows?|lost|gained|changed|covers?)\b)"
+            is_which = re.search(pattern, out.text) is not None
+            if not is_which:
+                continue
         chosen = [h for h in held if h[0].vector_id in named] or held
         if len(chosen) > 1:
             files = ", ".join(v.name for v, _ in chosen)
@@ -375,7 +381,8 @@ def _attribute(out: Found, vectors: Iterable[VectorInfo], *, is_called_so: bool)
             out.needs = {"vectors": [v.vector_id for v, _ in chosen]}
             return
         out.by = chosen[0][1]
-        out.text = re.sub(pattern, f" each {out.sign(f'vector:{chosen[0][0].vector_id}')} ", out.text, count=1)
+        sign = out.sign(f"vector:{chosen[0][0].vector_id}")
+        out.text = re.sub(pattern, f"{sign} " if is_which else f" each {sign} ", out.text, count=1)
         return
 
 

@@ -72,18 +72,59 @@ class ZonePlans(StepMaker):
         assert vector is not None
         if len(f.zones) != 1 or thing.name:
             raise RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
-        if f.what not in ("statistic", "area", "share") or f.change or f.is_outside:
+        if f.what not in ("statistic", "area", "share") or f.is_outside:
             raise RefusalError(
-                "For each polygon I can give a statistic, an area or a share of one image.", "NO_ANSWER", {"form": ["what"]}
+                "For each polygon I can give a statistic, an area or a share of one image, or their change between two.",
+                "NO_ANSWER",
+                {"form": ["what"]},
             )
         if f.by and f.by not in vector.fields:
             raise RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
         self._tell_names(thing)
+        if f.change:
+            return self._changed_by_zone(key)
         n = self._zone_step(self._one(), key, is_each=True)
+        if f.rows_as:
+            assert f.limit is not None
+            phrase = lowered(str(self._phrases()["phrase"]))
+            rows: dict[str, Any] = {"op": f.limit_op, "value": f.limit, "as": f.rows_as, "noun": thing.title, "phrase": phrase}
+            return AnswerRecipe(kind="rows", steps=(n,), unit=self._recipe_unit(), options=rows)
         by = f"each {f.by} in {vector.name}" if f.by else f"each of {thing.title}"
         near = f"within {f.buffer_m:g} m of" if f.buffer_m else "in"
         return AnswerRecipe(kind="table", steps=(n,), unit=self._recipe_unit(),
                             options={"phrase": f"{self._phrases()['phrase']} {near} {by}"})  # fmt: skip
+
+    def _changed_by_zone(self, key: str) -> AnswerRecipe:
+        """In each polygon the area or share where the quantity fell or rose by more than the threshold."""
+        f = self.form
+        if not f.quantity or f.threshold is None or f.threshold < 0:
+            raise RefusalError(
+                "A drop or rise of which index, by more than which number?", "NO_ANSWER", {"form": ["quantity", "threshold"]}
+            )
+        before, after = self._two()
+        self._check_zone(before, key)
+        outlines = self.things[key].zones(buffer_m=f.buffer_m, dissolve=False)
+        if f.by:
+            outlines |= {"name": f.by, "group": True}
+        params: dict[str, Any] = {"statistic": f.what}
+        if f.what == "area":
+            self._needs_ground(before)
+            params["unit"] = self._area_unit()
+        arguments = []
+        ways: tuple[dict[str, Any], ...] = ({}, {"resample": "bilinear"})
+        for how in ways:
+            nodes = self._difference_nodes(before, after, how)
+            nodes.append({"id": "mask", "op": "raster.product.threshold", "inputs": ["difference"], "params": self._threshold()})
+            nodes.append({"id": "zones", "op": "vector.zones", "params": outlines})
+            arguments.append(
+                self._graph(nodes, {"op": "raster.summarize.zonal", "inputs": ["mask", "zones"], "params": params})
+            )
+        verb, more = "fell" if f.change == "drop" else "rose", "at least" if f.is_closed else "more than"
+        what = f"where {self.words.title(f.quantity)} {verb} by {more} {f.threshold:g} from {day_of(before)} to {day_of(after)}"
+        title = "Area" if f.what == "area" else "Share of the area"
+        phrase = f"{title} {what}{self._zone_text(key)}"
+        n = self._add("execute", arguments[0], f"{phrase}."[:500], alternatives=arguments[1:])
+        return AnswerRecipe(kind="table", steps=(n,), unit=self._recipe_unit(), options={"phrase": phrase})
 
     def _change_by_zone(self) -> AnswerRecipe:
         """The change between two dates in each polygon, or the polygon with the greatest. Means are those of the change of each
@@ -124,10 +165,13 @@ class ZonePlans(StepMaker):
         if f.each:
             return AnswerRecipe(kind="table", steps=steps, unit=self._recipe_unit(), options=options)
         word = "largest" if f.pick == "max" else "smallest"
-        if f.change_sign:
+        if f.rank > 1:
+            word = f"{ordinal(f.rank)} {word}"
+        if f.change_sign and f.pick == "max" and f.rank == 1:
             word = "greatest loss" if f.change_sign == "drop" else "greatest gain"
-        phrase = f"{word}: {lowered(title)}" if f.change_sign else f"{word} {lowered(title)}"
-        options |= {"phrase": phrase, "pick": f.pick, "rank": f.rank, "change_sign": f.change_sign}
+        is_signed = word.startswith("greatest")
+        phrase = f"{word}: {lowered(title)}" if is_signed else f"{word} {lowered(title)}"
+        options |= {"phrase": phrase, "pick": f.pick, "rank": f.rank, "top": f.top, "change_sign": f.change_sign}
         return AnswerRecipe(kind="zone", steps=steps, unit=self._recipe_unit(), options=options)
 
     def _difference_by_zone(self, before: SceneInfo, after: SceneInfo, key: str, why: str) -> int:
@@ -170,7 +214,7 @@ class ZonePlans(StepMaker):
         outlines = self.things[key].zones(buffer_m=f.buffer_m, dissolve=not several)
         if f.is_outside:
             outlines["outside"] = True
-        if is_each and f.by:
+        if (is_each or pick) and f.by:
             outlines |= {"name": f.by, "group": True}
         zones = {"id": "zones", "op": "vector.zones", "params": outlines}
         params: dict[str, Any] = {"statistic": f.statistic if kind == "statistic" else kind}

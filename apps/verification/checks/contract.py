@@ -378,7 +378,10 @@ def _threshold_arguments(case: Case) -> list[tuple[str, float]]:
 @check("threshold_as_asked", catches=("wrong threshold",), reads=("/arguments", "/task/question"))
 def threshold_as_asked(case: Case) -> Finding:
     """Where the question gives a threshold, the call uses that number (a fall is a negative difference, % a fraction)."""
-    named = words.thresholds_named(case.text)
+    # a distance or a size of things is no threshold of pixels; heights are
+    is_of_height = re.search(r"\b(?:elevations?|altitudes?|heights?|depths?|dem)\b", case.text) is not None
+    other = {"area"} if is_of_height else {"area", "length"}
+    named = [t for t in words.thresholds_named(case.text) if dimension(t.unit) not in other]
     used = _threshold_arguments(case)
     if not named or not used or case.observation.attempt > 0:
         return not_applicable("no threshold in the question, or none in the call")
