@@ -375,7 +375,7 @@ def test_agreement_of_two_real_dates(shared_data: Path) -> None:
         assert o.result.value == pytest.approx(wanted, rel=1e-12)
 
 
-# --- radiometry, dryness ---------------------------------------------------------------------------------------------------
+# --- radiometry, temperatures ---------------------------------------------------------------------------------------------
 def test_reflectance_from_the_numbers_and_metadata_of_a_real_product(shared_data: Path) -> None:
     """Landsat 8 over Talca: USGS's formula with the coefficients that the product's MTL file gives, less the dark object."""
     folder = shared_data / "multispectral/landsat8_talca_2016"
@@ -477,30 +477,6 @@ THERMAL: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 
 
-def test_dryness_of_fields_in_a_real_summer(shared_data: Path) -> None:
-    """Sandholt et al. 2002: edges through the least and the greatest temperature of each step of NDVI, written out here."""
-    optical, warm, ndvi, kelvin = thermal(shared_data)
-    data, valid, o = layer(Bench(optical, warm), [*THERMAL, ("d", "raster.product.tvdi", ["ndvi", "k"], {})])
-    middles, dry, wet = [], [], []
-    for k in range(80):
-        low, high = 0.2 + k * 0.01, 0.2 + (k + 1) * 0.01
-        inside = kelvin[(ndvi >= low) & (ndvi < high)]
-        if len(inside) >= 3:
-            middles.append((low + high) / 2)
-            dry.append(inside.max())
-            wet.append(inside.min())
-    a, b = np.polyfit(middles, dry, 1), np.polyfit(middles, wet, 1)
-    upper, lower = np.polyval(a, ndvi), np.polyval(b, ndvi)
-    truth = np.clip((kelvin - lower) / (upper - lower), 0, 1)
-    there = (ndvi >= 0.2) & (upper > lower)
-    # a value on the border of a step may fall on either side
-    told = node_of(o, "d")
-    assert (told["dry_slope"], told["wet_slope"]) == pytest.approx((a[0], b[0]), rel=0.02)
-    assert (valid == there).mean() > 0.999 and there.sum() > 20_000
-    assert np.abs(data - truth)[valid & there].max() < 0.01
-    assert np.corrcoef(data[valid], ndvi[valid])[0, 1] < 0  # leafy fields are cooler
-
-
 def test_conditional_temperatures_and_cover_of_a_real_summer(shared_data: Path) -> None:
     """Mean and greatest temperature where NDVI is above a limit; cover by the scene's own percentiles."""
     optical, warm, ndvi, kelvin = thermal(shared_data)
@@ -523,27 +499,6 @@ def test_conditional_temperatures_and_cover_of_a_real_summer(shared_data: Path) 
     )
     assert (node_of(o, "v")["soil"], node_of(o, "v")["full"]) == pytest.approx((low, high), rel=1e-9)
     assert valid.all() and same(data, np.clip((ndvi - low) / (high - low), 0, 1), absolute=1e-5)
-
-
-def test_the_formula_of_fire_power_over_real_temperatures(shared_data: Path) -> None:
-    """Kaufman et al. 1998. No scene at 4 µm is at hand: these are 11 µm temperatures, so the arithmetic is held and no fire."""
-    optical, warm, _, kelvin = thermal(shared_data)
-    background = float(np.median(kelvin))
-    data, valid, _ = layer(
-        Bench(optical, warm),
-        [
-            THERMAL[1],
-            *THERMAL[3:],
-            (
-                "f",
-                "raster.product.retrieval",
-                ["k"],
-                {"name": "fire_radiative_power", "inputs": {"t4": "k"}, "coefficients": {"background": background}},
-            ),
-        ],
-    )
-    truth = 4.34e-19 * (kelvin**8 - background**8)
-    assert valid.all() and same(data, truth, 1e-4, 1e-4) and truth.max() > 4
 
 
 # --- zones and terrain -----------------------------------------------------------------------------------------------------
