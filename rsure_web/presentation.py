@@ -276,7 +276,11 @@ def _summary(entries: Sequence[Mapping[str, Any]]) -> str:
     states = [str(entry["status"]) for entry in entries if isinstance(entry.get("status"), str)]
     if len(states) == len(entries):
         return ", ".join(f"{states.count(state):,} {state}" for state in dict.fromkeys(states))
-    return f"{len(entries):,} entries"
+    return f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
+
+
+def _is_range(value: Mapping[str, Any]) -> bool:
+    return "low" in value and "high" in value and "counts" not in value
 
 
 def _range(value: Mapping[str, Any]) -> str:
@@ -306,15 +310,38 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value if value else "none"
     if isinstance(value, Mapping):
-        if "low" in value and "high" in value:
+        if _is_range(value):
             return _range(value)
         return ", ".join(f"{words(name)} {_text(part)}" for name, part in value.items()) or "none"
     if isinstance(value, Sequence):
         if value and all(isinstance(part, Mapping) for part in value):
             return _summary(value)
-        shown = ", ".join(_text(part) for part in value[:8])
+        # positions and ranges stay together
+        shown = ", ".join(f"({_text(part)})" if isinstance(part, list | tuple) else _text(part) for part in value[:8])
         return f"{shown} … {len(value):,} in all" if len(value) > 8 else shown or "none"
     return str(value)
+
+
+def _leaves(value: Any) -> int:
+    """How many single values a nested one holds."""
+    if isinstance(value, Mapping):
+        return sum(_leaves(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return sum(_leaves(part) for part in value)
+    return 1
+
+
+def _is_crowded(value: Any) -> bool:
+    """Whether a value read out in a line would be a heap of numbers without names."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return any(isinstance(part, Mapping | list | tuple) for part in parts) and _leaves(value) > 16
+
+
+def _degrees(value: Any) -> str:
+    """Longitudes and latitudes to a metre: five decimals, pairs in brackets."""
+    if isinstance(value, list | tuple):
+        return ", ".join(f"({_degrees(part)})" if isinstance(part, list | tuple) else _degrees(part) for part in value)
+    return f"{value:.5f}".replace("-", "−") if _is_number(value) else _text(value)
 
 
 @register.filter
@@ -328,7 +355,15 @@ def evidence_rows(part: Any) -> list[dict[str, Any]]:
     data = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part or {})
     rows: list[dict[str, Any]] = []
     for name, value in data.items():
-        if isinstance(value, Mapping) and len(value) > 1:
+        # a record of one record says nothing of its own: its name joins the other
+        while isinstance(value, Mapping) and len(value) == 1 and isinstance(next(iter(value.values())), Mapping):
+            ((inner, value),) = value.items()
+            name = f"{name} · {inner}"
+        same = list(value.values()) if isinstance(value, Mapping) and len(value) > 3 else []
+        if same and all(part == same[0] for part in same):
+            row = _row(name, same[0])
+            rows.append({**row, "text": f"{row['text']} (each of {len(same)})"})
+        elif isinstance(value, Mapping) and len(value) > 1 and not _is_range(value):
             rows.append({"name": words(name), "is_head": True})
             rows += [{**_row(part, inner), "is_part": True} for part, inner in value.items()]
         else:
@@ -336,15 +371,43 @@ def evidence_rows(part: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def _quality_mask(entry: Mapping[str, Any]) -> str:
+    """What a quality band hid of one image: flags, scheme and the share of the pixels that were asked for."""
+    flags = entry.get("flags")
+    named = f"{', '.join(str(f) for f in flags)} by {entry.get('scheme')}" if isinstance(flags, list | tuple) else "applied"
+    share, n = entry.get("share"), entry.get("of_px")
+    if isinstance(share, int | float) and isinstance(n, int):
+        return f"{named}: {share:.1%} of {n:,} pixels hidden"
+    return named
+
+
 def _row(name: str, value: Any) -> dict[str, Any]:
     is_records = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+    is_crowded = not is_records and _is_crowded(value)
+    if is_crowded:
+        text = f"{len(value) if isinstance(value, list) else _leaves(value):,} values"
+    elif "lonlat" in name and isinstance(value, list | tuple):
+        text = _degrees(value)
+    elif name == "quality_mask" and is_records:
+        text = "; ".join(_quality_mask(v) for v in value)
+    else:
+        text = _text(value)
     return {
         "name": words(name),
-        "text": _text(value),
+        "text": text,
         "is_missing": value is None,
-        # records are summed up in the row and shown whole on demand
-        "whole": pretty_json(value) if is_records else "",
+        # records and heaps of numbers are summed up in the row and shown whole on demand
+        "whole": pretty_json(value) if is_records or is_crowded else "",
     }
+
+
+@register.filter
+def layer_place(layer: Any) -> str:
+    """What the coordinates of a stored layer are: "EPSG:32630", or "pixels of the picture" where they are no place."""
+    grid = layer.grid
+    if grid is not None and grid.is_georeferenced:
+        return f"EPSG:{grid.epsg}" if grid.epsg else "a CRS without EPSG code"
+    return "pixels of the picture" if grid is not None or layer.crs == "image" else str(layer.crs)
 
 
 @register.filter

@@ -386,6 +386,18 @@ def verdicts_undo(*, user: User, verdict_ids: Sequence[str], enqueue: bool = Tru
     return BulkResult(tuple(records), tuple(refused))
 
 
+def verdicts_redo(*, user: User, verdict_ids: Sequence[str], enqueue: bool = True) -> BulkResult:
+    """Gives many verdicts again that were taken back, each for itself, as ``verdict_redo`` does."""
+    records: list[VerdictRecord] = []
+    refused: list[str] = []
+    for verdict_id in list(dict.fromkeys(verdict_ids))[:BULK_MOST]:
+        try:
+            records.append(verdict_redo(user=user, verdict_id=verdict_id, enqueue=enqueue))
+        except (UserError, NotFoundError) as error:
+            refused.append(str(error))
+    return BulkResult(tuple(records), tuple(refused))
+
+
 def claim_take(*, user: User, observation_id: str) -> Claim:
     """Marks an observation as open with this reviewer. UserError CONFLICT while another's claim runs."""
     row, _ = access_observation(user, observation_id, "verdict")

@@ -9,6 +9,7 @@ urlpatterns = [
     path("review/board/", board.review_board, name="review_board"),
     path("review/bulk/", board.review_bulk, name="review_bulk"),
     path("verdicts/undo/", views.verdicts_undo, name="verdicts_undo"),
+    path("verdicts/redo/", views.verdicts_redo, name="verdicts_redo"),
     path("review/<str:observation_id>/verdict/", board.review_judge, name="review_judge"),
     path("observations/<str:observation_id>/verdict/", views.verdict_give, name="verdict_give"),
     path("observations/<str:observation_id>/correction/", views.correction_of, name="correction_of"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -14,19 +14,34 @@ from apps.accounts.selectors import can
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.review import services
 from apps.review.corrections import correctable
+from apps.review.models import VerdictRecord
 from apps.runs.assembly import layers
 from apps.runs.headline import headline
 from apps.runs.selectors import access_observation, run_state
-from apps.runs.views import person
+from apps.runs.views import person, toast_answer
 
 WORDS = {"accept": "Right", "reject": "Wrong", "unsure": "Unsure"}
 
 
 def _answer(request: HttpRequest, text: str, undo_url: str, observation_id: str, *, redo_url: str = "") -> HttpResponse:
-    if not request.headers.get("HX-Request"):
-        return redirect("observation", observation_id=observation_id)
-    toast = {"text": text} | ({"undo_url": undo_url} if undo_url else {}) | ({"redo_url": redo_url} if redo_url else {})
-    return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": toast, "rsure:changed": {}})})
+    return toast_answer(request, reverse("observation", args=[observation_id]), text, undo_url=undo_url, redo_url=redo_url)
+
+
+def _many(words: tuple[str, str], done: services.BulkResult) -> str:
+    """What became of verdicts on many observations; ``words``: of those that were reached, and of the others."""
+    n = len(done.records)
+    text = f"{words[0]}: {n} verdict{'' if n == 1 else 's'}."
+    return f"{text} {len(done.refused)} {words[1]}: {done.refused[0]}" if done.refused else text
+
+
+def _address(name: str, records: Iterable[VerdictRecord]) -> str:
+    """The address that acts on all of them; empty for none."""
+    ids = ",".join(str(record.pk) for record in records)
+    return f"{reverse(name)}?ids={ids}" if ids else ""
+
+
+def _ids(request: HttpRequest) -> list[str]:
+    return [i for i in request.GET.get("ids", "").split(",") if i]
 
 
 @login_required
@@ -114,13 +129,20 @@ def verdict_redo(request: HttpRequest, verdict_id: str) -> HttpResponse:
 @require_POST
 def verdicts_undo(request: HttpRequest) -> HttpResponse:
     """Takes back what one click on many observations gave: ``?ids=…,…``."""
-    done = services.verdicts_undo(user=person(request), verdict_ids=[i for i in request.GET.get("ids", "").split(",") if i])
-    text = f"Undone: {len(done.records)} verdict{'' if len(done.records) == 1 else 's'}."
-    if done.refused:
-        text += f" {len(done.refused)} stand: {done.refused[0]}"
-    if not request.headers.get("HX-Request"):
-        return redirect("review_list")
-    return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": {"text": text}, "rsure:changed": {}})})
+    user = person(request)
+    done = services.verdicts_undo(user=user, verdict_ids=_ids(request))
+    mine = [record for record in done.records if record.author_id == user.pk]
+    text = _many(("Undone", "stand"), done)
+    return toast_answer(request, reverse("review_list"), text, redo_url=_address("verdicts_redo", mine))
+
+
+@login_required
+@require_POST
+def verdicts_redo(request: HttpRequest) -> HttpResponse:
+    """Gives again what ``verdicts_undo`` took back: ``?ids=…,…``."""
+    done = services.verdicts_redo(user=person(request), verdict_ids=_ids(request))
+    text = _many(("Given again", "stay taken back"), done)
+    return toast_answer(request, reverse("review_list"), text, undo_url=_address("verdicts_undo", done.records))
 
 
 @login_required

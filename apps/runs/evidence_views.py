@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -18,13 +18,12 @@ from rest_framework.views import APIView
 from apps.accounts.selectors import can
 from apps.core.evidence.events import EvidenceAsked
 from apps.runs import evidence, selectors
-from apps.runs.views import person
+from apps.runs.views import person, toast_answer
 
 
-def _answered(request: HttpRequest, toast: dict[str, str], observation_id: str) -> HttpResponse:
-    if not request.headers.get("HX-Request"):
-        return redirect("observation", observation_id=observation_id)
-    return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": toast, "rsure:changed": {}})})
+def _answered(request: HttpRequest, text: str, observation_id: str) -> HttpResponse:
+    # no undo in the toast: it would outlive the request, which can be withdrawn on the page while it waits
+    return toast_answer(request, reverse("observation", args=[observation_id]), text)
 
 
 @login_required
@@ -38,9 +37,8 @@ def evidence_of(request: HttpRequest, observation_id: str) -> HttpResponse:
             key=request.POST.get("key", ""),
             note=request.POST.get("note", ""),
         )
-        # no undo in the toast: it would outlive the request, which can be withdrawn on the page while it waits
         kind = asked.request.kind.replace("_", " ")
-        return _answered(request, {"text": f"Asked for: {kind}. A worker takes it up."}, observation_id)
+        return _answered(request, f"Asked for: {kind}. A worker takes it up.", observation_id)
     row, state = selectors.access_observation(person(request), observation_id)
     held = state.observations[row.pk]
     closed = evidence.evidence_closed(row.run, state, held)
@@ -67,7 +65,7 @@ def evidence_of(request: HttpRequest, observation_id: str) -> HttpResponse:
 @require_POST
 def evidence_withdraw(request: HttpRequest, observation_id: str, ask_id: str) -> HttpResponse:
     evidence.evidence_withdraw(user=person(request), observation_id=observation_id, ask_id=ask_id)
-    return _answered(request, {"text": "Withdrawn. Nothing of it is recorded."}, observation_id)
+    return _answered(request, "Withdrawn. Nothing of it is recorded.", observation_id)
 
 
 class EvidenceIn(serializers.Serializer[Any]):

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.agent.units import number_text
-from apps.core.evidence.observation import Evidence, Observation
+from apps.core.evidence.observation import Evidence, LayerRef, Observation
 from apps.core.geo.scene import SceneInfo
 
 # abbreviations that are written in capitals
 _CAPITALS = frozenset(
     {"ndvi", "ndwi", "mndwi", "ndbi", "ndmi", "evi", "savi", "nbr", "ndsi", "bsi", "ndti", "lst", "nir", "vv", "vh"}
 )
+
+# what the number of a layer counts, of one and of many
+_COUNTED = {
+    "mask": ("px", "px"),
+    "classes": ("px", "px"),
+    "raster": ("px", "px"),
+    "boxes": ("box", "boxes"),
+    "points": ("point", "points"),
+    "polygons": ("polygon", "polygons"),
+}
 
 
 def quantity_text(name: str) -> str:
@@ -33,6 +43,14 @@ def value_text(value: object, unit: str = "1") -> str:
     return _figure(value, unit) if isinstance(value, int | float) else str(value)
 
 
+def layer_size(layer: LayerRef) -> str:
+    """How much a layer holds, with what is counted: ``8,626 px``, ``8 boxes``, ``1 point``; empty where it is not counted."""
+    if layer.n is None:
+        return ""
+    one, many = _COUNTED.get(layer.kind, ("", ""))
+    return f"{layer.n:,} {one if layer.n == 1 else many}".strip()
+
+
 def headline(observation: Observation) -> tuple[str, str]:
     """(the number with its unit, what it is of) for the head of a page or a line of the trace."""
     result = observation.result
@@ -43,10 +61,8 @@ def headline(observation: Observation) -> tuple[str, str]:
         layers = [layer for layer in result.layers if not layer.is_aside]
         if not layers:
             return "Empty layer", what
-        n = layers[0].n
-        noun = {"mask": "px", "classes": "px", "raster": "px"}.get(layers[0].kind, "")
         label = quantity_text(layers[0].label) or what
-        return (f"{n:,} {noun}".strip() if n is not None else layers[0].kind), label
+        return layer_size(layers[0]) or layers[0].kind, label
     if result.kind == "table" and result.value is None and result.items:
         return f"{len(result.items):,} rows", what or "table"
     if result.kind == "ratio" and isinstance(result.value, float | int) and result.unit == "1":
@@ -62,7 +78,8 @@ def detail_text(observation: Observation) -> str:
     if isinstance(num, int | float) and isinstance(den, int | float) and observation.result.kind in ("ratio", "area"):
         parts.append(f"{_figure(num)} of {_figure(den)}")
     valid = middle.get("valid_px")
-    if isinstance(valid, int):
+    # two landmarks are two, and no pixel of them
+    if isinstance(valid, int) and observation.configuration.coarse != "measurement":
         parts.append(f"{valid:,} valid px")
     kept, candidates = middle.get("kept"), middle.get("candidates")
     # two landmarks are two: nothing was chosen among candidates

@@ -22,7 +22,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
 from apps.core.ports import LayerStore
 from apps.imagery.tiles import default_view, image_zoom
-from apps.runs.headline import quantity_text, scene_detail, scene_title
+from apps.runs.headline import layer_size, quantity_text, scene_detail, scene_title
 from apps.runs.landmarks import landmark_feature
 
 MAX_SCENE_LAYERS = 40
@@ -236,8 +236,7 @@ def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: b
         "id": f"{ref.artifact[7:19]}-{ref.kind}",
         "name": name[:1].upper() + name[1:],
         "group": "Results",
-        "detail": f"obs {held.observation.step}"
-        + (f" · {ref.n:,} {'px' if ref.kind in ('mask', 'classes') else ''}" if ref.n is not None else ""),
+        "detail": " · ".join(filter(None, [f"obs {held.observation.step}", layer_size(ref)])),
     }
     if ref.kind in ("boxes", "polygons", "points"):
         own = {"candidates": "candidates", NOT_SEEN: "unseen", "reference": "reference", "landmarks": "marks"}

@@ -39,6 +39,7 @@ from apps.core.geo.vector import VectorInfo
 from apps.core.ids import new_id
 from apps.imagery.models import Scene
 from apps.runs import selectors
+from apps.runs.headline import headline
 from apps.runs.landmarks import check_landmarks
 from apps.runs.models import ObservationRow, Run, RunEvent
 from apps.runs.sockets import announce
@@ -242,8 +243,7 @@ def _promote(run: Run, event: Event) -> None:
 
 
 def _row_of(run: Run, o: Observation, call_key: str, at: datetime) -> None:
-    value = o.result.value
-    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    main, what = headline(o)
     ObservationRow.objects.create(
         id=o.id,
         run=run,
@@ -254,7 +254,8 @@ def _row_of(run: Run, o: Observation, call_key: str, at: datetime) -> None:
         coarse=o.configuration.coarse,
         fine=o.configuration.fine,
         state=o.status.state,
-        value_text=f"{text} {o.result.unit if o.result.unit != '1' else ''}".strip()[:200],
+        # a bare number of things or rows says what they are; what was measured stands in the question
+        value_text=(f"{main} {what}" if o.result.value is None and o.status.state != "failed" else main)[:200],
         recorded_at=at,
     )
 

@@ -8,6 +8,7 @@ from apps.agent.answers import row_text, row_unit
 from apps.agent.units import number_text
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
+from apps.runs.changes import change_table
 from apps.runs.headline import quantity_text
 
 # What else an item tells, in the order of the columns: key → (heading, whether it is a count, unit).
@@ -56,13 +57,65 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
+# Of an item, what a person does not read: ids, and geometry that the map shows.
+_UNREAD = frozenset({"scene", "node", "box", "unit"})
+# What an item is called comes first.
+_NAMES = ("name", "class", "role", "target", "text", "label", "band")
+ITEMS_SHOWN = 200
+
+
+def items_table(observation: Observation) -> dict[str, Any] | None:
+    """The items of a result that are neither zones nor a dated series: classes with areas, bands with figures, words read.
+
+    Cells are read as the items hold them, areas with their unit and shares in %. None where there are none.
+    """
+    items = [i for i in observation.result.items if "zone" not in i and "date" not in i]
+    if not items or len(items) < len(observation.result.items):
+        return None
+    keys = [k for k in dict.fromkeys(k for i in items for k in i) if k not in _UNREAD]
+    keys = [k for k in keys if any(isinstance(i.get(k), str | int | float) and i.get(k) != "" for i in items)]
+    keys.sort(key=lambda k: _NAMES.index(k) if k in _NAMES else len(_NAMES))
+    if not keys:
+        return None
+    rows = [[_cell(key, item) for key in keys] for item in items[:ITEMS_SHOWN]]
+    return {
+        "title": f"{quantity_text(observation.result.quantity) or 'Result'}, in parts", "step": observation.step,
+        "first": _heading(keys[0]), "heading": _heading(keys[1]) if len(keys) > 1 else "",
+        "columns": [_heading(k) for k in keys[2:]], "n": len(items), "shown": len(rows),
+        "rows": [{"zone": r[0], "value": r[1] if len(r) > 1 else "", "cells": r[2:]} for r in rows],
+    }  # fmt: skip
+
+
+def _heading(key: str) -> str:
+    """``n_px`` → ``Pixels``, ``p98`` → ``98 %``, ``n_valid`` → ``Valid px``."""
+    known = {"n_px": "Pixels", "n_valid": "Valid px", "low": "From", "high": "To"}
+    if key[:1] == "p" and key[1:].isdigit():
+        return f"{key[1:]} %"
+    return known.get(key) or quantity_text(key[:1].upper() + key[1:])
+
+
+def _cell(key: str, item: dict[str, Any]) -> str:
+    held = item.get(key)
+    if isinstance(held, bool):
+        return "yes" if held else "no"
+    if not isinstance(held, int | float):
+        return held if isinstance(held, str) else "–"
+    if key == "share":
+        return number_text(100 * held, "%")
+    unit = str(item.get("unit") or "1") if key == "area" else "1"
+    return number_text(held, unit, is_count=isinstance(held, int) or key in ("low", "high"))
+
+
 def _is_cut(share: object) -> bool:
     """Whether a part of a polygon lies beside the image."""
     return isinstance(share, int | float) and share < 0.9999
 
 
 def run_table(state: RunState) -> dict[str, Any] | None:
-    """The newest table under the run's answer; None where it rests on none."""
+    """The table under the run's answer: of a change the change, else the newest; None where it rests on none."""
+    changed = change_table(state)
+    if changed is not None:
+        return changed
     based_on = set(state.answer.based_on) if state.answer is not None else set()
     for held in reversed(list(state.observations.values())):
         table = rows_table(held.observation) if held.id in based_on else None

@@ -32,7 +32,7 @@ from apps.runs.inspector import values_at
 from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
-from apps.runs.tables import rows_table, run_table
+from apps.runs.tables import items_table, rows_table, run_table
 
 STATUS_WORDS = {
     "queued": "Waiting for a worker",
@@ -46,6 +46,14 @@ STATUS_WORDS = {
 def person(request: HttpRequest) -> User:
     """The signed-in person; views that use it are behind ``login_required``."""
     return cast(User, request.user)
+
+
+def toast_answer(request: HttpRequest, address: str, text: str, *, undo_url: str = "", redo_url: str = "") -> HttpResponse:
+    """What was done, in a toast with its way back; the page asks for what changed. Without htmx, a redirect to ``address``."""
+    if not request.headers.get("HX-Request"):
+        return redirect(address)
+    toast = {"text": text} | ({"undo_url": undo_url} if undo_url else {}) | ({"redo_url": redo_url} if redo_url else {})
+    return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": toast, "rsure:changed": {}})})
 
 
 def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
@@ -377,7 +385,7 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "position": at + 1,
         "total": len(ids),
         "chart": series_chart(held.observation),
-        "table": rows_table(held.observation),
+        "table": rows_table(held.observation) or items_table(held.observation),
         "may_review": can(person(request), row.run.project, "verdict"),
         "reasons": VERDICT_REASONS,
         "children": state.descendants(row.id),

@@ -7,6 +7,7 @@
 //   closes:    <form data-closes> closes its dialog once the server took it; an error stays in it
 //   fill:      <button data-fill="#field" data-value="text"> writes into a field (suggestions)
 //   autosubmit:<select data-autosubmit> sends its form on change
+//   seen:      [data-seen] of a list that scrolls is scrolled to
 //   range:     <input type=range data-output="id" data-unit="%"> writes its value into #id
 
 function selectTab(tab: HTMLElement, focus: boolean): void {
@@ -103,7 +104,7 @@ function onPick(event: Event): void {
 
 /** What scrolls must be reachable without a pointer. */
 function reachable(): void {
-  for (const box of document.querySelectorAll<HTMLElement>(".tbl, .scroll, .ob > .col, .fs, .panelbox")) {
+  for (const box of document.querySelectorAll<HTMLElement>(".tbl, .scroll, .ob > .col, .fs, .panelbox, .ans, .in > *")) {
     const style = getComputedStyle(box);
     const scrolls =
       (box.scrollWidth > box.clientWidth && style.overflowX !== "visible") ||
@@ -120,8 +121,20 @@ function reachable(): void {
   }
 }
 
+/** What is cut off says the whole when it is pointed at. */
+function onPoint(event: Event): void {
+  const cut = event.target instanceof Element ? event.target.closest<HTMLElement>(".trunc, .crumb > *, .sc div > *, .snote") : null;
+  if (!cut || (cut.title && !cut.dataset.cut)) return;
+  const isCut = cut.scrollWidth > cut.clientWidth || cut.scrollHeight > cut.clientHeight + 2;
+  cut.title = isCut ? (cut.textContent ?? "").trim().replace(/\s+/g, " ") : "";
+  cut.toggleAttribute("data-cut", isCut);
+}
+
 export function install(): void {
   reachable();
+  // the one of a long list that the page is about
+  document.querySelector("[data-seen]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  document.addEventListener("pointerover", onPoint);
   for (const event of ["htmx:afterSettle", "rsure:fresh", "rsure:tab"]) document.addEventListener(event, reachable);
   window.addEventListener("resize", reachable);
   document.addEventListener("click", onClick);

@@ -300,6 +300,11 @@ def test_many_are_judged_at_once_and_taken_back(
     page.keyboard.press("Control+z")
     expect(page.get_by_role("status").filter(has_text="Undone: 2 verdicts.")).to_be_visible()
     expect(rows).to_have_count(len(queue))
+    page.keyboard.press("Control+Shift+Z")
+    expect(page.get_by_role("status").filter(has_text="Given again: 2 verdicts.")).to_be_visible()
+    expect(rows).to_have_count(len(queue) - 2)
+    page.keyboard.press("Control+z")
+    expect(rows).to_have_count(len(queue))
     # the pictures are there
     for picture in page.locator(".q img.thumb").all():
         picture.scroll_into_view_if_needed()

@@ -1,6 +1,5 @@
 """What a person does on an observation beside a verdict, by keyboard: asks for evidence, and sees what it came to."""
 
-import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,7 @@ from apps.accounts.models import User
 from apps.prior.selectors import prior_digest, prior_rebuild
 from apps.runs.models import ObservationRow, Run
 from apps.runs.selectors import run_state
-from tests.browser.accessible import axe_findings
+from tests.browser.accessible import looked_at
 
 pytestmark = pytest.mark.browser
 
@@ -23,21 +22,6 @@ Answered = Callable[..., Run]
 
 def settled(page: Page) -> None:
     expect(page.locator("#observation[data-live-done]")).to_be_attached(timeout=SOON)
-
-
-def looked_at(page: Page, name: str) -> None:
-    """axe on the page as it stands, at three widths in light and dark; pictures where a folder is named."""
-    problems = []
-    for scheme in ("light", "dark"):
-        for width, height in ((1440, 900), (1024, 768), (390, 844)):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(150)
-            problems += [f"{width} {scheme} {name}: {p}" for p in axe_findings(page)]
-            if folder := os.environ.get("RSURE_SHOTS"):
-                page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png")
-    page.set_viewport_size({"width": 1440, "height": 900})
-    assert problems == []
 
 
 def test_evidence_is_asked_for_executed_and_shown_by_keyboard(

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import sqlite3
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from apps.review.services import verdict_give
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
-from tests.browser.accessible import axe_findings
+from tests.browser.accessible import problems_of
 from tests.browser.conftest import SAMPLES
 
 pytestmark = pytest.mark.browser
@@ -134,10 +133,5 @@ def test_the_report_is_accessible_and_fits_at_every_width(
             page.goto(f"/runs/{run.pk}/report/")
             page.locator("#map[data-ready]").wait_for(state="attached")
             page.locator("details.fold").evaluate_all("all => all.forEach((d) => { d.open = true; })")
-            problems += [f"{width} {name} {problem}" for problem in axe_findings(page)]
-            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-                problems.append(f"{width} {name} scrolls sideways")
-            if shots := os.environ.get("RSURE_SHOTS"):
-                page.locator("details.fold").evaluate_all("all => all.forEach((d) => { d.open = false; })")
-                page.screenshot(path=f"{shots}/report-{name}-{theme}-{width}.png", full_page=True)
+            problems += problems_of(page, f"report-{name}-{theme}-{width}")
     assert problems == []

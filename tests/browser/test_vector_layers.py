@@ -1,19 +1,18 @@
 """A vector file from the drop area to an answer, a refused one with its reason, its pages at every width: in a real browser."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, expect
 
 from apps.accounts.models import Project, User
 from apps.imagery.models import Scene, VectorLayer
 from apps.imagery.vector_layers import vector_add_now
+from tests.browser.accessible import pictured, problems_of
 from tests.integration.imagery.test_vector_layers import FIELDS
 
 pytestmark = pytest.mark.browser
@@ -22,13 +21,6 @@ READ_MS = 60_000
 
 def choose(page: Page, *paths: Path) -> None:
     page.locator("[data-files]").set_input_files([str(p) for p in paths])
-
-
-def pictured(page: Page, name: str) -> None:
-    """Keeps a picture for whoever wants to look (RSURE_PICTURES names the folder)."""
-    folder = os.environ.get("RSURE_PICTURES")
-    if folder:
-        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
 @pytest.fixture
@@ -118,11 +110,7 @@ def test_vector_pages_are_accessible_and_fit_at_every_width(
         for name, address in pages.items():
             page.goto(address)
             page.wait_for_load_state("networkidle")
-            pictured(page, f"{name}-{theme}-{width}")
-            found = Axe().run(page).response["violations"]
-            problems += [f"{width} {name} {rule['id']}: {n['html'][:160]}" for rule in found for n in rule["nodes"]]
-            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-                problems.append(f"{width} {name} scrolls sideways")
+            problems += problems_of(page, f"{name}-{theme}-{width}")
     assert problems == []
     assert errors == []
 
@@ -156,10 +144,6 @@ def test_a_table_by_polygon_stands_under_the_answer_at_every_width(
             page.wait_for_load_state("networkidle")
             row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Home"))
             expect(row.first).to_contain_text("0.847")
-            pictured(page, f"table-{name}-{theme}-{width}")
-            found = Axe().run(page).response["violations"]
-            problems += [f"{width} {name} {rule['id']}: {n['html'][:160]}" for rule in found for n in rule["nodes"]]
-            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-                problems.append(f"{width} {name} scrolls sideways")
+            problems += problems_of(page, f"table-{name}-{theme}-{width}")
     assert problems == []
     assert errors == []

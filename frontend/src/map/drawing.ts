@@ -1,12 +1,18 @@
-// Region drawing: a rectangle by dragging, a polygon by clicks (double click or Enter ends, Esc drops,
-// Backspace takes the last corner back). The result is a GeoJSON geometry in a form field, which is
+// Region drawing: a rectangle by dragging, a polygon by clicks (the first corner again, a double click or Enter ends; Esc drops
+// what was begun, and ends where nothing was; Backspace takes the last corner back). The result is a GeoJSON geometry in a form field, which is
 // the twin: what is pasted there is drawn here.
 import * as L from "leaflet";
 import { geometryOf } from "./config";
+import { followStrokes } from "./strokes";
+
+// A click so near to the first corner closes a polygon: screen pixels.
+const CLOSE_PX = 14;
 
 export type Shape = "rectangle" | "polygon";
 export class Drawing {
   onState: (shape: Shape | null) => void = () => undefined;
+  /** Told what to do next, or nothing when nothing is drawn. */
+  onSay: (text: string) => void = () => undefined;
   private field: HTMLInputElement | HTMLTextAreaElement | null = null;
   private shape: Shape | null = null;
   private corners: L.LatLng[] = [];
@@ -19,10 +25,15 @@ export class Drawing {
   ) {
     this.group.addTo(map);
     this.pending.addTo(map);
-    map.on("mousedown", (event: L.LeafletMouseEvent) => this.press(event));
-    map.on("mousemove", (event: L.LeafletMouseEvent) => this.move(event.latlng));
-    map.on("mouseup", (event: L.LeafletMouseEvent) => this.release(event.latlng));
-    map.on("click", (event: L.LeafletMouseEvent) => this.click(event.latlng));
+    followStrokes(map, () => this.shape !== null, {
+      press: (at) => this.press(at),
+      move: (at) => this.move(at),
+      release: (at) => (this.shape === "polygon" ? this.corner(at) : this.release(at)),
+      drop: () => this.drop(),
+    });
+    map.on("mousemove", (event: L.LeafletMouseEvent) => {
+      if (this.shape === "polygon") this.move(event.latlng);
+    });
     map.on("dblclick", () => this.finishPolygon());
     document.addEventListener("keydown", (event) => this.key(event));
     this.setField(selector);
@@ -44,6 +55,7 @@ export class Drawing {
     this.map.doubleClickZoom.disable();
     this.map.getContainer().classList.add("is-drawing");
     this.onState(shape);
+    this.say();
   }
 
   clear(): void {
@@ -55,16 +67,30 @@ export class Drawing {
   stop(): void {
     if (!this.shape) return; // what else draws has the map as it needs it
     this.shape = null;
-    this.corners = [];
-    this.pending.clearLayers();
+    this.drop();
     this.map.dragging.enable();
     this.map.doubleClickZoom.enable();
     this.map.getContainer().classList.remove("is-drawing");
     this.onState(null);
   }
 
-  private press(event: L.LeafletMouseEvent): void {
-    if (this.shape === "rectangle") this.corners = [event.latlng];
+  private say(): void {
+    const n = this.corners.length;
+    if (!this.shape) this.onSay("");
+    else if (this.shape === "rectangle") this.onSay("Drag a rectangle. Esc ends");
+    else if (n === 0) this.onSay("Click the corners. Esc ends");
+    else this.onSay(n < 3 ? "Click the next corner. Esc drops it" : "Click the first corner or press Enter to close. Esc drops it");
+  }
+
+  /** Takes back what was begun; the tool stays. */
+  private drop(): void {
+    this.corners = [];
+    this.pending.clearLayers();
+    this.say();
+  }
+
+  private press(at: L.LatLng): void {
+    if (this.shape === "rectangle") this.corners = [at];
   }
 
   private move(at: L.LatLng): void {
@@ -78,19 +104,19 @@ export class Drawing {
   private release(at: L.LatLng): void {
     const [first] = this.corners;
     if (this.shape !== "rectangle" || !first) return;
-    if (first.equals(at)) {
-      this.corners = [];
-      return;
-    }
+    if (first.equals(at)) return this.drop();
     this.done(box(first, at));
   }
 
-  private click(at: L.LatLng): void {
-    if (this.shape !== "polygon") return;
+  private corner(at: L.LatLng): void {
     const last = this.corners.at(-1);
     if (last?.equals(at)) return;
+    const [first] = this.corners;
+    const isClosed = first && this.map.latLngToContainerPoint(first).distanceTo(this.map.latLngToContainerPoint(at)) < CLOSE_PX;
+    if (isClosed && this.corners.length >= 3) return this.finishPolygon();
     this.corners.push(at);
     this.move(at);
+    this.say();
   }
 
   private finishPolygon(): void {
@@ -99,12 +125,15 @@ export class Drawing {
 
   private key(event: KeyboardEvent): void {
     if (!this.shape) return;
-    if (event.key === "Escape") this.stop();
-    else if (event.key === "Enter") this.finishPolygon();
+    if (event.key === "Escape") {
+      if (this.corners.length > 0) this.drop();
+      else this.stop();
+    } else if (event.key === "Enter") this.finishPolygon();
     else if (event.key === "Backspace" && this.shape === "polygon") {
       this.corners.pop();
       this.pending.clearLayers();
       if (this.corners.length > 0) this.outline(this.pending, this.corners);
+      this.say();
     } else return;
     event.preventDefault();
   }

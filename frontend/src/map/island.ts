@@ -406,6 +406,13 @@ export class MapIsland {
       if (button.dataset.map?.startsWith("draw-")) this.others("draw");
       actions[button.dataset.map ?? ""]?.();
     });
+    this.drawing.onSay = (text) => {
+      const panel = this.element.querySelector<HTMLElement>("[data-map-panel=draw]");
+      const output = panel?.querySelector("output");
+      if (!panel || !output) return;
+      panel.hidden = !text;
+      output.textContent = text;
+    };
     this.drawing.onState = (shape) => {
       for (const button of this.element.querySelectorAll<HTMLElement>("[data-map^=draw-]")) {
         if (button.dataset.map !== "draw-clear") button.setAttribute("aria-pressed", String(button.dataset.map === `draw-${shape}`));
@@ -568,7 +575,9 @@ export class MapIsland {
       const lon = wrapLon(latlng.lng);
       set("lonlat", `${lon.toFixed(5)}, ${latlng.lat.toFixed(5)}`);
       const native = this.native(this.config.grid ?? null, lon, latlng.lat);
-      set("native", native ? `x ${native[0].toFixed(1)} y ${native[1].toFixed(1)}` : "");
+      // where the grid itself is in degrees the figures would be those before
+      const isMetric = native && !/\+proj=longlat/.test(this.config.grid?.proj4 ?? "");
+      set("native", isMetric ? `x ${native[0].toFixed(1)} y ${native[1].toFixed(1)}` : "");
       const pixel = native && this.config.grid ? toPixel(this.config.grid, native[0], native[1]) : null;
       set("pixel", pixel ? `px ${pixel[0]}, ${pixel[1]}` : "");
     };
@@ -584,7 +593,8 @@ export class MapIsland {
       }
       const centre = this.map.getCenter();
       const perPx = (40075016.686 * Math.cos((centre.lat * Math.PI) / 180)) / 2 ** (this.map.getZoom() + 8);
-      set("scale", `${perPx >= 1 ? perPx.toFixed(perPx < 10 ? 1 : 0) : perPx.toFixed(2)} m per screen pixel`);
+      const [size, unit] = perPx >= 10000 ? [perPx / 1000, "km"] : [perPx, "m"];
+      set("scale", `${size >= 1 ? size.toFixed(size < 10 ? 1 : 0) : size.toFixed(2)} ${unit} per screen pixel`);
     };
     this.map.on("zoomend moveend", scale);
     scale();

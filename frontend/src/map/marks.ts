@@ -4,6 +4,7 @@
 import * as L from "leaflet";
 import { imageMaxZoom } from "./config";
 import { type Place, middleOf, movedTo, placeFrom, placeText } from "./places";
+import { followStrokes } from "./strokes";
 
 export const NAMES = ["A", "B"] as const;
 export type Name = (typeof NAMES)[number];
@@ -17,11 +18,18 @@ interface Home {
   exact: Record<Name, HTMLInputElement | null>;
 }
 
+/** A mark set since the tool is on, and what stood in its fields before. */
+interface Placed {
+  name: Name;
+  text: string;
+  exact: string;
+}
+
 export class Marks {
   isOn = false;
   private home: Home | null = null;
   private queue: Name[] = [];
-  private placed: Name[] = [];
+  private placed: Placed[] = [];
   private pressed: L.LatLng | null = null;
   private isDragged = false;
   private readonly group = L.featureGroup();
@@ -38,15 +46,16 @@ export class Marks {
     this.panel = element.querySelector("[data-map-panel=marks]");
     this.group.addTo(map);
     this.pending.addTo(map);
-    map.on("mousedown", (event: L.LeafletMouseEvent) => this.press(event.latlng));
-    map.on("mousemove", (event: L.LeafletMouseEvent) => this.move(event.latlng));
-    map.on("mouseup", (event: L.LeafletMouseEvent) => this.release(event.latlng));
-    map.on("click", (event: L.LeafletMouseEvent) => this.click(event.latlng));
+    followStrokes(map, () => this.isOn, {
+      press: (at) => this.press(at),
+      move: (at) => this.move(at),
+      release: (at) => this.release(at),
+      drop: () => this.drop(),
+    });
     document.addEventListener("keydown", (event) => {
       if (!this.isOn || event.key !== "Escape" || event.defaultPrevented) return;
       event.preventDefault();
-      for (const name of this.placed) this.write(name, null);
-      this.set(false);
+      this.back();
     });
     document.addEventListener("click", (event) => {
       const start = event.target instanceof Element ? event.target.closest("[data-marks-start]") : null;
@@ -95,6 +104,19 @@ export class Marks {
     this.ask();
   }
 
+  /** One step back: the box that is being drawn, else the mark set last, else the tool itself. */
+  private back(): void {
+    const last = this.placed.at(-1);
+    if (this.pressed) this.drop();
+    else if (last) {
+      this.placed.pop();
+      this.queue.unshift(last.name);
+      this.write(last.name, placeFrom(last.text));
+      this.exact(last.name, last.exact);
+      this.ask();
+    } else this.set(false);
+  }
+
   private listen(name: Name): void {
     const { home } = this;
     if (!home) return;
@@ -140,13 +162,9 @@ export class Marks {
     const { pressed } = this;
     this.pressed = null;
     this.pending.clearLayers();
-    if (this.isOn && pressed && this.isDragged) this.take(this.boxOf(pressed, at));
-  }
-
-  private click(at: L.LatLng): void {
-    // the click that ends a drag is none
-    if (this.isDragged) this.isDragged = false;
-    else if (this.isOn && this.isInside(at.lng, at.lat)) this.take([at.lng, at.lat]);
+    if (!this.isOn || !pressed) return;
+    if (this.isDragged) this.take(this.boxOf(pressed, at));
+    else if (this.isInside(at.lng, at.lat)) this.take([at.lng, at.lat]);
   }
 
   private boxOf(a: L.LatLng, b: L.LatLng): [number, number, number, number] {
@@ -169,7 +187,8 @@ export class Marks {
       this.queue.unshift(name);
       return;
     }
-    this.placed.push(name);
+    const { home } = this;
+    this.placed.push({ name, text: home?.fields[name].value ?? "", exact: home?.exact[name]?.value ?? "" });
     this.write(name, place);
     if (this.queue.length === 0) {
       this.set(false);
@@ -211,7 +230,9 @@ export class Marks {
   private ask(): void {
     const [name] = this.queue;
     const output = this.panel?.querySelector("output");
-    if (output) output.textContent = this.isOn && name ? `${name}: click a point or drag a box. Esc ends` : "";
+    const last = this.placed.at(-1);
+    const escape = last ? `Esc takes ${last.name} back` : "Esc ends";
+    if (output) output.textContent = this.isOn && name ? `${name}: click a point or drag a box. ${escape}` : "";
   }
 
   private drop(): void {

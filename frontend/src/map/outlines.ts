@@ -27,10 +27,14 @@ export function scoreOf(feature: GeoJSON.Feature): number | null {
   return typeof score === "number" ? score : null;
 }
 
+function collectionOf(data: GeoJSON.GeoJsonObject): GeoJSON.FeatureCollection | null {
+  return data.type === "FeatureCollection" ? (data as GeoJSON.FeatureCollection) : null;
+}
+
 /** The features at or above a score; those without one stay. */
 export function atLeast(data: GeoJSON.GeoJsonObject, score: number): GeoJSON.GeoJsonObject {
-  if (data.type !== "FeatureCollection") return data;
-  const collection = data as GeoJSON.FeatureCollection;
+  const collection = collectionOf(data);
+  if (!collection) return data;
   return { ...collection, features: collection.features.filter((f) => (scoreOf(f) ?? Infinity) >= score) } as GeoJSON.FeatureCollection;
 }
 
@@ -52,7 +56,7 @@ export class Outlines {
       this.draw(held.group, atLeast(held.data, score), held.style, held.crs);
       held.group.fire("filled");
     }
-    const features = this.scored.flatMap(({ data }) => (data.type === "FeatureCollection" ? (data as GeoJSON.FeatureCollection).features : []));
+    const features = this.scored.flatMap(({ data }) => collectionOf(data)?.features ?? []);
     return { shown: features.filter((f) => (scoreOf(f) ?? Infinity) >= score).length, all: features.length };
   }
 
@@ -61,7 +65,8 @@ export class Outlines {
     const style = config.style ?? "mask";
     const fill = (data: GeoJSON.GeoJsonObject): void => {
       group.clearLayers();
-      const isScored = SCORED.has(style);
+      // words and outlines that carry a score are candidates as boxes are
+      const isScored = SCORED.has(style) || (collectionOf(data)?.features.some((f) => scoreOf(f) !== null) ?? false);
       if (isScored) this.scored.push({ group, data, style, crs });
       this.draw(group, isScored ? atLeast(data, this.score) : data, style, crs);
       group.fire("filled");

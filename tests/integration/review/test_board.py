@@ -70,6 +70,16 @@ def test_many_at_once_and_one_undo(client: Client, waiting: list[str]) -> None:
     assert "Undone: 2 verdicts." in undone["HX-Trigger"]
     assert prior_digest(prior_rebuild()) == before
     assert set(ObservationRow.objects.values_list("verdict", flat=True)) == {""}
+    redo = json.loads(undone["HX-Trigger"])["toast"]["redo_url"]
+    redone = client.post(redo, headers=HX)
+    assert "Given again: 2 verdicts." in redone["HX-Trigger"]
+    assert {(v.observation_id, v.value, v.reason) for v in VerdictRecord.objects.filter(undone_at__isnull=True)} == {
+        (i, "reject", "missed") for i in waiting[:2]
+    }
+    assert "Given again: 0 verdicts. 2 stay taken back" in client.post(redo, headers=HX)["HX-Trigger"]
+    undone = client.post(json.loads(redone["HX-Trigger"])["toast"]["undo_url"], headers=HX)
+    assert "Undone: 2 verdicts." in undone["HX-Trigger"]
+    assert prior_digest(prior_rebuild()) == before
     again = client.post(undo, headers=HX)
     assert "Undone: 0 verdicts. 2 stand" in again["HX-Trigger"]
 

@@ -1,0 +1,160 @@
+"""How results read on a page: what is counted, the parts of a table, a series in two sizes, evidence without heaps of numbers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from apps.core.evidence.observation import Configuration, LayerRef, Observation, Result, Status, TaskRef
+from apps.core.geo.grid import Grid
+from apps.runs.charts import series_chart
+from apps.runs.headline import detail_text, headline, layer_size
+from apps.runs.tables import items_table
+from rsure_web.presentation import evidence_rows, layer_place
+
+DIGEST = "sha256:" + "a" * 64
+GRID = Grid(crs="EPSG:32630", transform=(10.0, 0.0, 600000.0, 0.0, -10.0, 5600000.0), width=30, height=20)
+BARE = Grid(crs=None, transform=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0), width=30, height=20)
+
+
+def layer(kind: str, n: int | None, **more: Any) -> LayerRef:
+    return LayerRef.model_validate({"kind": kind, "artifact": DIGEST, "label": "plane", "media_type": "", "n": n, **more})
+
+
+def said(fine: str = "objects/nadir3", **result: Any) -> Observation:
+    return Observation(
+        id="o1",
+        step=1,
+        tool="perceive",
+        configuration=Configuration(coarse=fine.split("/")[0], fine=fine),
+        task=TaskRef(task_type="object_counting", question="?", answer_form="integer"),
+        result=Result(**result),
+        status=Status(state="ok", started_at=datetime(2026, 1, 2, tzinfo=UTC), elapsed_s=0.1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "text"),
+    [
+        ("mask", 8626, "8,626 px"),
+        ("raster", 40574, "40,574 px"),
+        ("boxes", 8, "8 boxes"),
+        ("boxes", 1, "1 box"),
+        ("points", 2, "2 points"),
+        ("polygons", 1, "1 polygon"),
+        ("boxes", None, ""),
+        ("image", 3, "3"),
+    ],
+)
+def test_the_number_of_a_layer_says_what_it_counts(kind: str, n: int | None, text: str) -> None:
+    assert layer_size(layer(kind, n)) == text
+
+
+def test_a_layer_of_boxes_is_no_bare_number() -> None:
+    found = said(kind="layer", quantity="plane", layers=(layer("boxes", 8),))
+    assert headline(found) == ("8 boxes", "plane")
+
+
+def test_two_landmarks_are_no_valid_pixels() -> None:
+    result = {"kind": "distance", "value": 1968.2, "unit": "m", "quantity": "distance"}
+    marked = said("measurement/distance/point+point", **result)
+    marked.evidence.intermediate["valid_px"] = 2
+    assert "valid px" not in detail_text(marked)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"grid": GRID}, "EPSG:32630"),
+        ({"grid": BARE}, "pixels of the picture"),
+        ({"crs": "image"}, "pixels of the picture"),
+        ({"crs": "EPSG:4326"}, "EPSG:4326"),
+    ],
+)
+def test_a_file_says_where_its_coordinates_lie(given: dict[str, Any], text: str) -> None:
+    assert layer_place(layer("raster" if "grid" in given else "boxes", 1, **given)) == text
+
+
+def test_classes_stand_in_a_table_with_their_areas() -> None:
+    items = tuple(
+        {"class": c, "name": "", "area": a, "unit": "km2", "share": s, "n_px": n}
+        for c, a, s, n in ((1, 1.2017241, 0.000829, 1209), (4, 762.92, 0.5264, 767596))
+    )
+    table = items_table(said(kind="table", value=1449.4, unit="km2", quantity="class", items=items))
+    assert table is not None and (table["n"], table["shown"]) == (2, 2)
+    # the empty names and the unit have no column of their own
+    assert [table["first"], table["heading"], *table["columns"]] == ["Class", "Area", "Share", "Pixels"]
+    assert [[r["zone"], r["value"], *r["cells"]] for r in table["rows"]] == [
+        ["1", "1.202 km²", "0.08290 %", "1,209"],
+        ["4", "762.92 km²", "52.64 %", "767,596"],
+    ]
+
+
+def test_bands_of_a_picture_stand_by_their_role() -> None:
+    items = (
+        {"p98": 849.0, "band": 1, "role": "blue", "unit": "DN", "noise": 21.762071},
+        {"band": 2, "role": "green", "unit": "DN"},
+    )
+    table = items_table(said("evidence/statistics", kind="table", value=0.67, quantity="valid share", items=items))
+    assert table is not None
+    assert [table["first"], table["heading"], *table["columns"]] == ["Role", "Band", "98 %", "Noise"]
+    assert table["rows"][0]["cells"] == ["849.00", "21.762"]
+    assert table["rows"][1]["cells"] == ["–", "–"]
+
+
+@pytest.mark.parametrize("item", [{"zone": "Home", "value": 0.8}, {"date": "2014-01-17", "value": 0.6}])
+def test_zones_and_dates_have_tables_of_their_own(item: dict[str, Any]) -> None:
+    assert items_table(said(kind="table", items=(item, item))) is None
+
+
+def dated(fine: str, quantity: str) -> Observation:
+    items = tuple({"date": f"2014-0{m}-01", "value": v, "n_valid": 9} for m, v in ((1, 0.5), (3, 0.9), (2, 0.7)))
+    return said(fine, kind="statistic", value=-0.182, quantity=quantity, items=items)
+
+
+def test_a_series_is_drawn_wide_and_small_in_order_of_its_dates() -> None:
+    chart = series_chart(dated("raster.summarize/series/ndvi", "ndvi"))
+    assert chart is not None and chart["title"] == "NDVI by date"
+    assert [p["date"] for p in chart["points"]] == ["2014-01-01", "2014-02-01", "2014-03-01"]
+    for drawing in chart["drawings"]:
+        xs = [p["x"] for p in drawing["points"]]
+        ys = [p["y"] for p in drawing["points"]]
+        assert xs == sorted(xs) and (xs[0], xs[-1]) == (drawing["left"], drawing["right"])
+        assert ys == sorted(ys, reverse=True) and drawing["width"] in (720, 340)
+        # the values lie a tenth of their span within the frame: 0.9 is at 1/12 of the height that is drawn on
+        drawn = drawing["bottom"] - 8
+        assert ys[-1] == pytest.approx(8 + drawn / 12, abs=0.06) and ys[0] == pytest.approx(8 + drawn * 11 / 12, abs=0.06)
+
+
+def test_the_series_behind_an_analysis_is_not_named_after_it() -> None:
+    chart = series_chart(dated("raster.summarize/series_analysis/ndvi", "mann_kendall of ndvi"))
+    assert chart is not None and chart["title"] == "NDVI by date"
+
+
+def rows(**part: Any) -> dict[str, str]:
+    return {r["name"]: r.get("text", "") for r in evidence_rows(part)}
+
+
+def test_longitude_and_latitude_keep_five_decimals() -> None:
+    assert rows(landmarks_lonlat=[[-1.2250000000000005, 50.742], [-1.2019999999999997, 50.73199999999999]]) == {
+        "landmarks lonlat": "(−1.22500, 50.74200), (−1.20200, 50.73200)"
+    }
+
+
+def test_a_heap_of_numbers_is_folded_and_kept_whole() -> None:
+    pixels = {"3": [[k, k + 1, 0.5] for k in range(48)], "4": [[k, k + 1, 0.7] for k in range(48)]}
+    found = evidence_rows({"pixels_read": {"s1": {"physical": pixels}}})
+    assert [r["name"] for r in found] == ["pixels read · s1 · physical", "3", "4"]
+    assert [r["text"] for r in found[1:]] == ["48 values", "48 values"]
+    assert '"s1"' not in found[1]["whole"] and found[1]["whole"].count("0.5") == 48
+
+
+def test_what_is_the_same_of_all_is_said_once() -> None:
+    assert rows(sensor={f"d{k}": "MODIS" for k in range(12)}) == {"sensor": "MODIS (each of 12)"}
+    assert len(rows(sensor={"a": "MODIS", "b": "OLI", "c": "MODIS", "d": "MODIS"})) == 5
+
+
+def test_one_record_is_an_entry() -> None:
+    assert rows(weights=[{"name": "nadir3"}]) == {"weights": "1 entry"}
