@@ -1,8 +1,8 @@
 """Regions on a grid: which pixels of a scene lie inside a drawn polygon.
 
-A pixel belongs to the region when its centre lies inside the polygon (a centre on the outline does not). Polygons come as
-GeoJSON in ``EPSG:4326`` (or another CRS text), or in pixel coordinates (``image``: x right, y down, upper-left corner of the
-first pixel at 0, 0).
+A pixel belongs to the region when its centre lies inside the polygon; of polygons that share an outline through a centre, one
+holds it: the one to the right or below. Polygons come as GeoJSON in ``EPSG:4326`` (or another CRS text), or in pixel coordinates
+(``image``: x right, y down, upper-left corner of the first pixel at 0, 0).
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.affinity import translate
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ModelError
 from apps.core.geo.grid import Grid, transformer
+from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.ports import Window
 from apps.tools.geojson import crs_of
 
@@ -102,7 +104,9 @@ class RegionMask:
         self.grid, self.polygon = grid, polygon_px
         if polygon_px is None:
             return
-        shapely.prepare(polygon_px)
+        # the outline is moved instead of all centres
+        self._placed = translate(polygon_px, -CENTRE_NUDGE[0], -CENTRE_NUDGE[1])
+        shapely.prepare(self._placed)
         frame = shapely.box(0, 0, grid.width, grid.height)
         if not polygon_px.intersects(frame):
             raise ModelError(f"The region does not touch {name}.", code="BAD_REGION", needs={"region": True})
@@ -162,9 +166,8 @@ class RegionMask:
     @cached_property
     def _edges(self) -> NDArray[np.float64]:
         """(edges, 4): x0, y0, x1, y1 of every ring, in pixels, with y0 <= y1."""
-        assert self.polygon is not None
         rings = []
-        for part in shapely.get_parts(self.polygon):
+        for part in shapely.get_parts(self._placed):
             for ring in (part.exterior, *part.interiors):
                 at = shapely.get_coordinates(ring)
                 rings.append(np.hstack([at[:-1], at[1:]]))
@@ -238,7 +241,7 @@ class RegionMask:
         fits = (place_cols >= 0) & (place_cols < w)
         place_rows, place_cols = place_rows[fits], place_cols[fits]
         if place_rows.size:
-            out[place_rows, place_cols] = shapely.contains_xy(self.polygon, place_cols + (c0 + 0.5), place_rows + (r0 + 0.5))
+            out[place_rows, place_cols] = shapely.contains_xy(self._placed, place_cols + (c0 + 0.5), place_rows + (r0 + 0.5))
 
 
 def _runs(flags: NDArray[np.bool_], longest: int) -> list[tuple[int, int]]:

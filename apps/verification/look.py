@@ -22,6 +22,7 @@ from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.geo.grid import Grid, geod_of, transformer
+from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.checks.case import Case, number_of
@@ -695,7 +696,9 @@ class Look:
         col, row, width, height = window
         step = step_of(self.case, window)
         left, top, right, bottom = polygon.bounds
-        x, y = np.arange(0, width, step) + col + 0.5, np.arange(0, height, step) + row + 0.5
+        # centres on the outline by the rule of all regions
+        x = np.arange(0, width, step) + col + 0.5 + CENTRE_NUDGE[0]
+        y = np.arange(0, height, step) + row + 0.5 + CENTRE_NUDGE[1]
         inside = np.zeros((y.size, x.size), dtype=bool)
         across, down = (x >= left) & (x <= right), (y >= top) & (y <= bottom)
         if not across.any() or not down.any():

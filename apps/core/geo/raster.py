@@ -13,6 +13,10 @@ from apps.core.errors import FaultError
 from apps.core.geo.bands import Band, FillRule
 from apps.core.geo.grid import Grid
 
+# Where an outline passes through a pixel's centre, the pixel belongs to the side that lies to the right of it, or below: as if
+# centres lay this much further, in pixels. Of polygons that share an outline each such pixel is then in one, and in one alone.
+CENTRE_NUDGE = (1e-6, 6.18e-7)
+
 
 @dataclass(frozen=True, slots=True)
 class MaskedRaster:

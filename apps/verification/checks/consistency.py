@@ -20,6 +20,7 @@ from shapely.geometry.base import BaseGeometry
 from apps.core.evidence.observation import LayerRef, Observation
 from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.measures import MaskArea, area_of_mask_m2, geodesic_area_m2
+from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.arithmetic import value_of
@@ -1788,7 +1789,7 @@ def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGe
     plane = look.node(source, window)
     xs, ys = np.meshgrid(np.arange(0, window[2], step) + x0 + 0.5, np.arange(0, window[3], step) + y0 + 0.5)
     shapely.prepare(outline)
-    seen = plane.valid & shapely.contains_xy(outline, xs, ys)
+    seen = plane.valid & shapely.contains_xy(outline, xs + CENTRE_NUDGE[0], ys + CENTRE_NUDGE[1])
     region = look.region(grid, window)
     if region is not None:
         seen &= region

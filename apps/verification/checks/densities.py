@@ -13,6 +13,7 @@ from shapely.geometry import shape
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import Grid
 from apps.core.geo.measures import area_of_mask_m2
+from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
 from apps.verification.checks.case import (
     Case,
@@ -162,7 +163,7 @@ def _inside(region: Any, width: int, height: int, step: int) -> NDArray[np.bool_
     """(rows, columns): True where the centre of every ``step``-th pixel lies in an outline in pixels."""
     xs, ys = np.meshgrid(np.arange(0, width, step) + 0.5, np.arange(0, height, step) + 0.5)
     shapely.prepare(region)
-    return np.asarray(shapely.contains_xy(region, xs, ys), dtype=bool)
+    return np.asarray(shapely.contains_xy(region, xs + CENTRE_NUDGE[0], ys + CENTRE_NUDGE[1]), dtype=bool)
 
 
 def _ground(case: Case, spec: dict[str, Any]) -> tuple[float, float | None, float]:

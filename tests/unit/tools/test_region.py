@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import shapely
-from shapely.geometry import MultiPolygon, Polygon, box
+from shapely.geometry import LineString, MultiPolygon, Polygon, box
+from shapely.ops import split
 
 from apps.core.geo import Grid
+from apps.core.geo.raster import CENTRE_NUDGE
 from apps.tools.region import RegionMask
 
 GRID = Grid(crs=None, transform=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0), width=700, height=600)
@@ -42,4 +45,28 @@ def test_a_pixel_is_inside_where_its_centre_is(polygon: Polygon) -> None:
     region = RegionMask(polygon, GRID)
     for c, r, w, h in WINDOWS:
         x, y = np.meshgrid(np.arange(c, c + w) + 0.5, np.arange(r, r + h) + 0.5)
-        assert np.array_equal(region.mask((c, r, w, h)), shapely.contains_xy(polygon, x, y))
+        inside = shapely.contains_xy(polygon, x + CENTRE_NUDGE[0], y + CENTRE_NUDGE[1])
+        assert np.array_equal(region.mask((c, r, w, h)), inside)
+
+
+@pytest.mark.parametrize("cut", [10.0, 10.5, 33.25, 598.5])
+def test_of_two_polygons_with_a_common_outline_each_pixel_is_in_one(cut: float) -> None:
+    # straight cuts through rows or columns of centres, and slanted ones through single centres
+    whole = box(0, 0, 700, 600)
+    for line in ([(cut, 0), (cut, 600)], [(0, cut), (700, cut)], [(cut, 0), (cut + 100, 600)], [(0, cut), (700, 600 - cut)],
+                 [(0.5, 0.5), (599.5, 599.5), (700, 600)]):
+        parts = list(shapely.get_parts(split(whole, LineString(line))))
+        held = [RegionMask(p, GRID) for p in parts]
+        counts = np.sum([r.mask((0, 0, 700, 600)) for r in held], axis=0)
+        assert (counts == 1).all() and sum(r.n_px for r in held) == 700 * 600
+
+
+def test_a_tessellation_loses_no_pixel_and_counts_none_twice() -> None:
+    # cells between lattice points that are pixel centres: every edge and corner passes through centres
+    xs, ys = [-1.0, *np.arange(20.5, 690, 41), 701.0], [-1.0, *np.arange(10.5, 590, 37), 601.0]
+    total = np.zeros((600, 700), dtype=int)
+    for x0, x1 in pairwise(xs):
+        for y0, y1 in pairwise(ys):
+            for cell in (Polygon([(x0, y0), (x1, y0), (x1, y1)]), Polygon([(x0, y0), (x1, y1), (x0, y1)])):
+                total += RegionMask(cell, GRID).mask((0, 0, 700, 600))
+    assert (total == 1).all()
