@@ -79,7 +79,7 @@ def _given(case: Case, source: dict[str, Any]) -> Placed:
         left_out = source.get("without") or ()
         shapes = [shape(f["geometry"]) for f in held if str((f.get("properties") or {}).get(field, "")) not in left_out]
     elif isinstance(geometry, dict):
-        shapes, crs = [shape(geometry)], str(source.get("geometry_crs", "EPSG:4326"))
+        shapes, crs = _of_geojson(geometry), str(source.get("geometry_crs", "EPSG:4326"))
         member = geometry.get("crs")
         if isinstance(member, dict) and isinstance(member.get("properties"), dict):
             crs = str(member["properties"].get("name") or crs)  # GeoJSON may say its own
@@ -90,6 +90,13 @@ def _given(case: Case, source: dict[str, Any]) -> Placed:
     if not shapes or len(shapes) > MAX_INSTANCES:
         raise CannotPlaceError("no instance, or too many")
     return Placed([_to_degrees(g, crs) for g in shapes])
+
+
+def _of_geojson(value: dict[str, Any]) -> list[BaseGeometry]:
+    """The geometries of a geometry, a feature or a collection of them."""
+    if value.get("type") == "FeatureCollection":
+        return [shape(f["geometry"]) for f in value.get("features") or []]
+    return [shape(value["geometry"] if value.get("type") == "Feature" else value)]
 
 
 def _to_degrees(geometry: BaseGeometry, crs: str) -> BaseGeometry:

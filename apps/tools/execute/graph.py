@@ -55,6 +55,8 @@ LAYER_LIMIT_PX = 8_000_000
 MASK_LIMIT_PX = 100_000_000
 # Masks up to this many pixels have their outline looked at for the bounds of an area.
 OUTLINE_LIMIT_PX = 25_000_000
+# What the evidence says where a result has no interval.
+NO_INTERVAL = "none: it is worked out from all valid pixels as they are; how exact their values are, the product does not tell"
 # Of more rasters than this only the first and the last are kept as layers (a long series has its table).
 MAX_LAYERS = 12
 
@@ -555,6 +557,9 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
         intermediate["quality_masked"] = _quality_masked(program, engine, used)
     for key in ("numerator", "denominator", "n_px"):
         intermediate[key] = output.evidence.get(key) if output is not None else None
+    has_interval = output is not None and output.interval is not None
+    intermediate["interval_from"] = (output.evidence.get("interval_from") if output is not None else None) or (
+        "the operator's own, at its level" if has_interval else NO_INTERVAL)
     valid_share = None
     if under is not None and engine.figures[under].n_region:
         valid_share = engine.figures[under].moments.n / engine.figures[under].n_region

@@ -174,10 +174,15 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     status = _layer_status(parents)
     evidence = Evidence(
         source=_source(opened, spec, unit, region is not None, region_crs),
-        intermediate={"numerator": _finite(figure.numerator), "denominator": _finite(figure.denominator), "n_px": figure.n_px,
-                      **figure.evidence, **notes, "items": len(figure.items)},
+        intermediate={"numerator": _finite(figure.numerator), "denominator": _finite(figure.denominator),
+                      **_told_of_pixels(subject, figure.n_px, is_cut=spec.clip),
+                      "denominator_is": f"none: a {spec.metric} is not divided" if figure.denominator is None else
+                      _DIVIDED.get(spec.metric, "as the statistic says"),
+                      **figure.evidence, "interval_from": figure.evidence.get("interval_from") or _no_interval(spec.metric),
+                      **notes, "items": len(figure.items)},
         validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
                                                                 for p in parents),
+                  **_inherited(opened),
                   "geometry_valid": all(bool(p.evidence.validity.get("geometry_valid", True)) for p in parents),
                   "gsd_known": subject.gsd_m is not None,
                   "gsd_from": "crs" if subject.is_georeferenced else ("given" if subject.gsd_m else None)})
@@ -233,11 +238,13 @@ def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, M
     status = _layer_status(parents)
     evidence = Evidence(
         source=_source(opened, spec, unit, region is not None, region_crs),
-        intermediate={"numerator": _finite(table.total), "denominator": _finite(table.denominator), "n_px": None,
+        intermediate={"numerator": _finite(table.total), "denominator": _finite(table.denominator),
+                      **_told_of_pixels(subject, None, is_cut=spec.clip),
                       **table.evidence, **notes, "items": len(items)},
         validity={"layer_status": status, "class_complete": all(bool(p.evidence.validity.get("class_complete", True))
                                                                 for p in parents),
                   "geometry_valid": all(bool(p.evidence.validity.get("geometry_valid", True)) for p in parents),
+                  **_inherited(opened),
                   "rows_complete": len(known) == len(items), "gsd_known": subject.gsd_m is not None,
                   "gsd_from": "crs" if subject.is_georeferenced else ("given" if subject.gsd_m else None)})
     passed = arguments.model_dump(mode="json")
@@ -389,6 +396,44 @@ def _source(opened: Mapping[str, Measured], spec: MeasureSpec, unit: str, has_re
             "region": {"given": has_region, "crs": region_crs}}
 
 
+# What stands as denominator where the figure is no ratio or density.
+_DIVIDED = {"area": "the valid pixels of the mask", "distance": "the number of distances", "boolean": "as of what is compared"}
+
+
+def _told_of_pixels(subject: Measured, n_px: int | None, *, is_cut: bool) -> dict[str, JsonValue]:
+    """How many pixels a figure rests on, and what they are."""
+    if n_px is not None:
+        return {"n_px": n_px, "n_px_is": "pixels of the subject"}
+    if is_cut:
+        return {"n_px": None, "n_px_is": "none: what is left of shapes that were cut is no whole number of pixels"}
+    if subject.mask is not None:
+        return {"n_px": int(subject.mask.sum()), "n_px_is": "pixels of the subject's mask"}
+    if subject.crs == "image":
+        n_inside = round(sum(float(g.area) for g in subject.features or []))
+        return {"n_px": n_inside, "n_px_is": "pixels inside the subject's shapes"}
+    return {"n_px": None, "n_px_is": "none: shapes on the map have no pixels"}
+
+
+def _no_interval(metric: str) -> str | None:
+    return None if metric == "boolean" else "none: it is the frame of an image, or what is asked has no limit to be near to"
+
+
+def _inherited(opened: Mapping[str, Measured]) -> dict[str, JsonValue]:
+    """What the layers' own observations say of the classes they looked for, and of what was hidden from them."""
+    coverage: dict[str, JsonValue] = {}
+    masks: list[JsonValue] = []
+    for name, m in opened.items():
+        held = m.parent.evidence.validity if m.parent is not None else {}
+        groups = m.parent.arguments.get("target_groups") if m.parent is not None else None
+        asked: list[JsonValue] = [*sorted(groups)] if isinstance(groups, dict) else [name]
+        coverage[name] = {"asked": asked,
+                          "complete": bool(held.get("class_complete", True)), "exact": held.get("class_exact"),
+                          "seen_share": held.get("valid_share")}
+        quality = held.get("quality_mask")
+        masks += [q for q in quality if q not in masks] if isinstance(quality, list) else []
+    return {"class_coverage": coverage, "quality_mask": masks or None}
+
+
 def _layer_status(parents: Sequence[Any]) -> str:
     bad = [p for p in parents if p.status.state != "ok" or p.evidence.validity.get("layer_status", "complete") != "complete"]
     return "partial" if bad else "complete"
@@ -470,6 +515,7 @@ def _count_of_drawn(ctx: ToolContext, base: Figure, sources: Sequence[Measured],
         return
     if found is None or (relation and near is None):
         why = "no accuracy of them is known" if found is None else f"what it leaves open of {relation} is not worked out"
+        base.evidence.setdefault("interval_from", f"none: {why}")
         ctx.log("info", f"How many lie so near to the limit that they may count or not is not known ({why}), so no interval is "
                         "given.")
         return

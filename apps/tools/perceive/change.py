@@ -141,6 +141,9 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         "shift_px": [float(s) for s in shift] if shift is not None else None, "shift_length_px": shift_length,
         "shift_m": shift_on_ground_m(view.grid, shift) if shift is not None and view.grid.crs is not None else None,
         "edge_likeness": likeness,
+        "filters": [{"name": f"pieces smaller than {min_px} pixels dropped", "before": n_before, "after": n_true,
+                     "pieces_before": n_pieces, "pieces_after": len(sizes)}],
+        "sureness": _sureness(magnitude[mask], threshold),
         "area": ground_searched(view.grid, before.effective_gsd_m, n_valid, asked_px), **masked, **figures}
     doubts = _doubts(changer, before, view) if changer is not None else _classical_doubts(
         is_registered, separability if chosen != "given" and n_true else None)
@@ -160,7 +163,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
             source={"method": {"kind": how, "bands": list(roles), "laid_by": laid, "threshold_from": chosen, "min_px": min_px,
                                **({"noise_factor": NOISE_FACTOR, "reference": _REFERENCE} if changer is None else {})},
                     **({} if changer is None else {"weights": _weights(changer)}),
-                    "thresholds": {"change": threshold}, "sensor": {s.scene_id: s.sensor or None for s in (before, after)},
+                    "thresholds": {"change": threshold}, "sensor": {s.scene_id: s.sensor or "unknown" for s in (before, after)},
                     "resolution_m": view.grid.gsd_m or before.effective_gsd_m,
                     "band_mapping": {k: {str(r): i for r, i in v.items()} for k, v in mapping.items()}},
             intermediate=intermediate,
@@ -171,6 +174,11 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
                       "not_for": list(NOT_FOR if changer is None else changer.card.not_for),
                       "is_registered": is_registered, "valid_share": n_valid / max(1, asked_px), "same_grid": laid == "same grid",
                       "dates": [s.acquired_at.isoformat() if s.acquired_at else None for s in (before, after)]}))
+
+
+def _sureness(values: NDArray[np.float64], threshold: float) -> float | None:
+    """The share of the changed pixels that lie farther beyond the threshold than a tenth of it; None where there are none."""
+    return round(float(np.mean(np.abs(values - threshold) > 0.1 * abs(threshold))), 4) if values.size else None
 
 
 def _asked_px(region: Any, region_crs: str, view: View, before: SceneInfo) -> int:

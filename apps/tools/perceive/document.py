@@ -131,7 +131,8 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         result=Result(kind="text", value=text[:20_000], quantity="text in the image", items=tuple(items), layers=layers),
         evidence=Evidence(
             source={"weights": [{"name": n, "digest": d, "licence": "Apache-2.0"} for n, d in weights],
-                    "thresholds": {"text": LEAST_SCORE}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m},
+                    "thresholds": {"text": LEAST_SCORE}, "sensor": scene.sensor or "unknown",
+                    "resolution_m": scene.effective_gsd_m},
             intermediate={"scores": [round(s, 4) for _, s, _ in kept[:1000]], "polygons": len(kept), "candidates": n_found,
                           "kept": len(kept), "after_doubles": n_once, "filters": filters, "tiles": len(tiles),
                           "stretch": list(span), "valid_px": seen.valid_px, "n_region_px": seen.asked_px,

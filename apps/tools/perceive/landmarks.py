@@ -47,6 +47,7 @@ class _Place:
     off_px: float = 1.0
     off_m: float = 0.0
     bounds: tuple[float, float, float, float] | None = None
+    score: float | None = None
 
     def off(self, metres_a_px: float | None) -> tuple[float, float]:
         """(pixels, metres) by which it may lie off, where a pixel is so long on the way between the two."""
@@ -108,7 +109,7 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
     low = value - off if unit == "deg" else max(0.0, value - off)
     layers = _layers(ctx, scene, first, second)
     told: list[JsonValue] = [{"name": p.name, "kind": p.kind, "px": list(p.px), "lonlat": list(at) if at else None,
-                              "box": list(p.bounds) if p.bounds else None, "uncertainty_px": off[0],
+                              "box": list(p.bounds) if p.bounds else None, "score": p.score, "uncertainty_px": off[0],
                               "uncertainty_m": off[1] if metres is not None else None}
                              for p, at, off in zip((first, second), lonlat or (None, None), offs, strict=True)]
     kinds = "coordinates" if {first.kind, second.kind} == {"coordinates"} else "+".join(sorted({first.kind, second.kind}))
@@ -120,13 +121,15 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
         evidence=Evidence(
             source={"method": {"kind": "geodesic" if unit == "deg" else how, "ellipsoid": "WGS 84" if lonlat else None,
                                "box": "its middle"},
-                    "thresholds": {}, "sensor": scene.sensor or None, "resolution_m": gsd},
+                    "thresholds": {"detector_share_of_box": DETECTOR_SHARE}, "sensor": scene.sensor or "unknown",
+                    "resolution_m": gsd},
             intermediate={"features": 2, "candidates": 2, "kept": 2, "landmarks": told,
                           "landmarks_px": [list(first.px), list(second.px)],
                           "landmarks_lonlat": [list(at) for at in lonlat] if lonlat else None, "distance_px": px,
                           "distance_m": metres, "azimuth_deg": azimuth, "azimuth_back_deg": back,
                           "uncertainty_m": off_m if metres is not None else None, "uncertainty_px": off_px,
-                          "numerator": value, "denominator": 1, "scores": None, "valid_px": sum(seen), "n_px": 2,
+                          "numerator": value, "denominator": 1,
+                          "filters": [{"name": "landmarks placed", "before": 2, "after": 2}], "valid_px": sum(seen), "n_px": 2,
                           **({} if veil is None else {"quality_masked": {
                               "n_px": _n_hidden(why), "of_px": sum(seen) + _n_hidden(why),
                               "share": _n_hidden(why) / (sum(seen) + _n_hidden(why))}})},
@@ -197,17 +200,21 @@ def _found(ctx: ToolContext, scene: SceneInfo, one: PlacedLandmark, wanted: int)
             and one.layer.label in ("", r.label) and r.source_scene_id in (None, scene.scene_id)]
     if len(refs) != 1 or refs[0].crs != "image":
         raise ModelError(f"The observation has no one layer of boxes {one.layer.label!r} on {scene.name}.", code="BAD_ARGUMENT")
-    boxes = sorted(shape(f["geometry"]).bounds for f in ctx.layers.read_features(refs[0]))
+    held = sorted(((shape(f["geometry"]).bounds, (f.get("properties") or {}).get("score"))
+                   for f in ctx.layers.read_features(refs[0])), key=lambda pair: pair[0])
+    boxes = [bounds for bounds, _ in held]
     if len(boxes) != wanted:
         what = one.layer.label or "things"
         raise ToolAbstainedError(
             f"The detector found {len(boxes)} × {what}, and {wanted} {'was' if wanted == 1 else 'were'} meant, so it is not "
             "known which. Mark the places on the map.", code="NEEDS_LANDMARKS", needs={"landmarks": [one.name]})
     x0, y0, x1, y1 = boxes[one.index if wanted > 1 else 0]
+    score = held[one.index if wanted > 1 else 0][1]
     middle = (x0 + x1) / 2, (y0 + y1) / 2
     if not is_on(scene.grid, *middle):
         raise ModelError(f"{one.name} lies outside {scene.name}.", code="BAD_ARGUMENT")
-    return _Place(one.name, "detector", middle, max(1.0, DETECTOR_SHARE * max(x1 - x0, y1 - y0)), bounds=(x0, y0, x1, y1))
+    return _Place(one.name, "detector", middle, max(1.0, DETECTOR_SHARE * max(x1 - x0, y1 - y0)), bounds=(x0, y0, x1, y1),
+                  score=float(score) if isinstance(score, (int, float)) else None)
 
 
 def _lonlat(scene: SceneInfo, places: list[tuple[float, float]]) -> list[tuple[float, float]] | None:

@@ -621,6 +621,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
                     "tiles": q.tiles, "tiles_empty": q.tiles_empty, "tile_px": q.tile_px, "overlap_px": q.overlap_px,
                     "megapixels_seen": round(q.mpx, 3), "filters": list(q.filters), "zoom_scan": list(q.zoom_scan)}
                    for key, q in passes.items()],
+        "filters": [{"by": key, **f} for key, q in passes.items() for f in q.filters],
         "region_px": region.n_px if region.polygon is not None else None,
         "area": ground_searched(scene.grid, gsd, seen.valid_px, seen.asked_px), "not_seen": len(hidden), **masked,
         "elapsed_s": round(elapsed_s, 3),

@@ -112,7 +112,8 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
                                  "edge to find.", code="TOOL_FAILED", needs={"contrast": True})
     image = np.stack([_scaled(p, valid) for p in data], axis=-1)
     markers = marked(prompts, window, image, valid)
-    source: dict[str, JsonValue] = {"thresholds": {target: 0.5}, "sensor": scene.sensor or None,
+    source: dict[str, JsonValue] = {"thresholds": {target: 0.5}, "band_mapping": _mapping(scene, bands),
+                                    "sensor": scene.sensor or "unknown",
                                     "resolution_m": scene.effective_gsd_m}
     device, sure = "cpu", 0.0
     told_of: dict[str, JsonValue] = {}
@@ -121,6 +122,7 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
         device, sure = str(told.pop("device")), float(cast(float, told.pop("score")))
         source |= told
         kept = n = int(ndimage.label(grown)[1])
+        scores = [round(sure, 4)] * kept
         fine = f"prompt/{method.model}"
     else:
         if not (markers == 1).any() or not (markers == 2).any():
@@ -133,6 +135,8 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
         labels, n = ndimage.label(grown)
         of_it = set(np.unique(labels[markers == 1]).tolist()) - {0}
         kept, grown = len(of_it), np.isin(labels, list(of_it))
+        held = ndimage.mean(probability, labels, sorted(of_it)) if of_it else []
+        scores = [round(float(v), 4) for v in np.atleast_1d(held)]
         sure = min(1.0, float(np.abs(probability[grown] - 0.5).mean() * 2)) if grown.any() else 0.0
         told_of = _histogram(probability[valid & np.isfinite(probability)])
         source["method"] = {"kind": "random_walker", "beta": BETA, "bands": [*bands], "reference": "Grady 2006, IEEE TPAMI 28"}
@@ -150,6 +154,9 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
     layer = ctx.layers.put_mask(mask, known, scene.grid, label=target[:120], scene_id=scene.scene_id)
     intermediate: dict[str, JsonValue] = {
         "mask_px": n_true, "candidates": n, "kept": kept, "polygons": kept, "valid_px": int(valid.sum()),
+        "piece_sureness": cast(JsonValue, scores[:1000]), "numerator": n_true, "denominator": int(valid.sum()),
+        "share": n_true / int(valid.sum()),
+        "filters": [{"name": "pieces that hold no prompt dropped", "before": n, "after": kept}],
         "edge_px": edge_px(grown, valid), "window_px": list(window), "mean_sureness": sure, "n_inside": len(prompts.inside),
         "n_outside": len(prompts.outside), "box": list(method.box) if method.box else None,
         "scribbles_inside": len(prompts.lines_inside), "scribbles_outside": len(prompts.lines_outside),
@@ -380,13 +387,17 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
             source={"method": {"kind": "random_walker", "beta": BETA, "bands": [*bands], "band_px": method.band_px,
                                "seed": {"observation": parent.id, "artifact": masks[0].artifact},
                                "reference": "Grady 2006, IEEE TPAMI 28"},
-                    "thresholds": {target: 0.5}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m},
+                    "thresholds": {target: 0.5}, "band_mapping": _mapping(scene, bands), "sensor": scene.sensor or "unknown",
+                    "resolution_m": scene.effective_gsd_m},
             # what the first mask or the new one held could be kept
             intermediate={"mask_px": n_now, "candidates": n_first + n_now - common, "kept": n_now, "polygons": pieces,
                           "valid_px": int(known.sum()), "edge_px": edge_px(refined, known), "mask_px_before": n_first,
                           "added_px": n_now - common, "removed_px": n_first - common, "decided_px": decided,
                           "iou_with_seed": common / max(1, n_first + n_now - common), "mean_sureness": min(1.0, sure),
-                          "n_region_px": int(in_region.sum()),
+                          "n_region_px": int(in_region.sum()), "piece_sureness": [round(min(1.0, sure), 4)],
+                          "numerator": n_now, "denominator": int(known.sum()), "share": n_now / int(known.sum()),
+                          "filters": [{"name": "pixels beyond the new edge dropped", "before": n_first + n_now - common,
+                                       "after": n_now}],
                           "area": ground_searched(scene.grid, scene.effective_gsd_m, int(known.sum()), int(in_region.sum())),
                           **masked},
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "quality_mask": quality,
@@ -453,6 +464,13 @@ def _bands(ctx: ToolContext, scene: SceneInfo) -> list[int]:
                                  "classes and flags have no edges to follow.", code="NEEDS_BANDS", needs={"roles": ["gray"]})
     ctx.log("info", f"Edges are looked for in band {bright[0]} ({scene.bands[bright[0] - 1].role}).")
     return bright[:1]
+
+
+def _mapping(scene: SceneInfo, bands: Sequence[int]) -> dict[str, JsonValue]:
+    """Which bands were looked at, by role (by number where several are of one)."""
+    held = [next(b for b in scene.bands if b.index == i) for i in bands]
+    roles = [b.role for b in held]
+    return {scene.scene_id: {b.role if roles.count(b.role) == 1 else f"band {b.index}": b.index for b in held}}
 
 
 def _planes(reader: RasterReader, bands: Sequence[int], window: Window) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

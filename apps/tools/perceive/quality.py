@@ -22,6 +22,9 @@ from apps.tools.region import RegionMask
 
 # Read at once: a band's quality does not need every pixel of a large scene, and the step is told.
 SAMPLES = 4_000_000
+# From which shares on a quality is told as a flag.
+FLAGGED: dict[str, JsonValue] = {"saturated_share": 0.01, "zero_share": 0.05, "least_valid_share": 0.5, "noise_of_std": 0.5,
+                                 "cloud_share": 0.01}
 # shadow first: a cloud over a shadow is a cloud
 CLOUD_CLASSES = {2: "shadow", 1: "cloud"}
 # Immerkær's mask: its response to an image of noise of standard deviation σ is 6σ.
@@ -95,10 +98,11 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
         evidence=Evidence(
             source={"method": {"kind": "statistics", "noise": "Immerkær 1996, CVIU 64",
                                "blur": "variance of the Laplacian over the variance of the image",
-                               "stripes": "line-mean jumps over noise"}, "thresholds": {},
-                    "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m, "step": step},
+                               "stripes": "line-mean jumps over noise"}, "thresholds": dict(FLAGGED),
+                    "sensor": scene.sensor or "unknown", "resolution_m": scene.effective_gsd_m, "step": step},
             intermediate={"features": len(items), "candidates": len(scene.bands), "kept": len(items), "valid_px": n_valid,
-                          "n_px": n_all, "flags": cast(JsonValue, flags), "scores": None, "clouds": told},
+                          "n_px": n_all, "flags": cast(JsonValue, flags), "clouds": told,
+                          "filters": [{"name": "bands looked at", "before": len(scene.bands), "after": len(items)}]},
             validity={"layer_status": "complete", "class_complete": len(items) == len(scene.bands), "geometry_valid": True,
                       "quality_mask": [f"{n} by {clouds.method}" for n in clouds.masks] if clouds is not None else None,
                       "applicability": {"ok": True, "problems": []},

@@ -71,6 +71,10 @@ NOT_FOR: dict[str, tuple[str, ...]] = {
     "snow": ("clouds of ice, and snow under trees",),
     "burnt": ("water and dark soil, which look burnt; compare two dates",),
 }
+# What a band's threshold or a map's class says no more of than its maker.
+NOT_FOR_MAPS = ("things that share the values: how often the band or map is wrong about them its maker tells, not its pixels",)
+# Pieces of a mask that are listed, the largest first.
+MOST_PIECES = 200
 # What an index of the default can honestly part: forest is not all vegetation.
 _BROADER = {"forest", "trees", "crops", "lake", "river", "flood", "sea", "buildings", "ice", "lakes", "rivers"}
 
@@ -212,6 +216,7 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         mask = mask & ~small[labels]
         sizes = sizes[sizes >= method.min_px]
     n_true = int(mask.sum())
+    pieces = _pieces(labels, sizes, method, source_px if is_index else None, settled.get("threshold", method.threshold))
     del labels
     edge = edge_px(mask, valid)
 
@@ -223,6 +228,9 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         "numerator": n_true, "denominator": n_valid, "share": n_true / n_valid, "n_region_px": asked_px,
         "n_source_masked": engine.figures[first].n_source_masked, "n_undefined": engine.figures[first].n_undefined,
         "n_out_of_range": engine.figures["source"].n_out_of_range,
+        "filters": [{"name": f"pieces smaller than {method.min_px} pixels dropped", "before": n_before, "after": n_true,
+                     "pieces_before": n_pieces_before, "pieces_after": len(sizes)}],
+        "pieces": cast(JsonValue, pieces),
         "area": ground_searched(scene.grid, scene.effective_gsd_m, n_valid, asked_px), **masked}
     if is_index:
         intermediate["histogram"] = {"counts": [int(c) for c in histogram.counts], "low": float(histogram.edges[0]),
@@ -269,7 +277,8 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
                    and arguments.regions_method.threshold is not None else "default",
                    "reference": DEFAULTS[kind_of_default].reference if kind_of_default else "",
                    "values": list(method.values), "min_px": method.min_px, "connectivity": 8},
-        "thresholds": {target: threshold}, "sensor": scene.sensor or None, "resolution_m": scene.effective_gsd_m,
+        "thresholds": {target: threshold if is_index else {"values": list(method.values)}},
+        "sensor": scene.sensor or "unknown", "resolution_m": scene.effective_gsd_m,
         "band_mapping": {scene.scene_id: {role: i for _, role, i in bands}},
         "ranges": {"source": span.as_json()}}
     validity: dict[str, JsonValue] = {
@@ -277,7 +286,7 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         "valid_share": n_valid / max(1, engine.figures["source"].n_region), "classes_asked": [target],
         "class_exact": target.strip().lower() not in _BROADER, "calibrated": is_calibrated,
         "applicability": {"ok": not problems, "problems": list(problems)},
-        "not_for": list(NOT_FOR.get(_known(target) or "", ())) if method.kind == "index_threshold" else []}
+        "not_for": list(NOT_FOR.get(_known(target) or "", ())) if method.kind == "index_threshold" else list(NOT_FOR_MAPS)}
     passed = arguments.model_dump(mode="json")
     passed |= {"regions_method": method.model_dump(mode="json"), "region": dict(region) if region else None,
                "region_crs": region_crs}
@@ -286,6 +295,26 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         inputs=(input_ref(scene, [*(i for _, _, i in bands), *(() if veil is None else (veil.band.index,))]),),
         result=Result(kind="layer", quantity=target[:120], layers=tuple(layers)),
         evidence=Evidence(source=source, intermediate=intermediate, validity=validity), arguments_passed=passed)
+
+
+def _pieces(labels: NDArray[Any], sizes: NDArray[np.int64], method: RegionMethod, source: LayerPixels | None,
+            threshold: Any) -> list[dict[str, Any]]:
+    """The largest pieces that were kept: pixels, mean value, how far that lies beyond the threshold, and ``sureness`` in 0…1, the
+    share of its pixels that lie farther from the threshold than NEAR_THRESHOLD (None where pixels have no value)."""
+    number = np.bincount(labels.ravel())
+    number[0] = 0
+    if method.min_px > 1:
+        number[number < method.min_px] = 0
+    largest = [int(i) for i in np.argsort(-number, kind="stable")[:MOST_PIECES] if number[i] > 0]
+    out: list[dict[str, Any]] = [{"px": int(number[i]), "mean": None, "margin": None, "sureness": None} for i in largest]
+    if source is None or source.step != 1 or not isinstance(threshold, (int, float)) or not largest:
+        return out
+    mean = np.atleast_1d(ndimage.mean(source.data, labels, largest))
+    far = np.atleast_1d(ndimage.mean(np.abs(source.data - threshold) > NEAR_THRESHOLD, labels, largest))
+    for row, m, sure in zip(out, mean, far, strict=True):
+        margin = float(m) - float(threshold)
+        row |= {"mean": float(m), "margin": margin if method.side == "above" else -margin, "sureness": round(float(sure), 4)}
+    return out
 
 
 def edge_px(mask: NDArray[np.bool_], valid: NDArray[np.bool_]) -> int:

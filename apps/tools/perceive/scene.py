@@ -161,7 +161,14 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
             # scores are those of what is kept, as of detections; every label's probability is in label_probabilities
             intermediate={"scores": [] if reason else [round(ranked[0][1], 4)], "classes": [] if reason else [top],
                           "label_probabilities": {label: round(v, 4) for label, v in ranked[:100]},
-                          "candidates": len(ranked), "kept": 0 if reason else 1, "probability_of_others": round(view.rest, 4),
+                          "candidates": len(ranked), "kept": 0 if reason else 1,
+                          "filters": [{"name": "windows that cannot be seen", "before": len(images) + len(unseen),
+                                       "after": len(images)},
+                                      {"name": "windows in the model's scope", "before": len(images),
+                                       "after": len(images) - n_outside},
+                                      {"name": "labels that are the likeliest and likely enough", "before": len(ranked),
+                                       "after": 0 if reason else 1}],
+                          "probability_of_others": round(view.rest, 4),
                           "top_of_the_model": [{"class": card.classes[k].name, "p": round(float(view.mean[k]), 4)}
                                                for k in top_k.tolist()],
                           "valid_px": seen.valid_px, "n_region_px": seen.asked_px,

@@ -434,8 +434,11 @@ def share_recomputes(case: Case) -> Finding:
     spec = case.arguments.get("spec")
     named = spec.get("denominator", "") if isinstance(spec, dict) else "valid"
     ref = _measured_mask(case, of_any_size=True)
-    if case.kind != "ratio" or case.value is None or ref is None or named not in ("", "valid") or _has_relation(case):
+    is_density = isinstance(spec, dict) and spec.get("metric") == "density"
+    if is_density or case.kind != "ratio" or case.value is None or ref is None:
         return not_applicable("no share of a mask")
+    if named not in ("", "valid") or _has_relation(case):
+        return not_applicable("another denominator was asked")
     if ref.grid is None:
         return not_applicable("the mask has no grid")
     n_true = n_whole = 0
