@@ -156,7 +156,8 @@ def read_question(question: Question) -> Reading:
             return reading
     assert one.form is not None and other.form is not None
     second = other.form.model_dump(mode="json", exclude_defaults=True) | {"what": other.form.what}
-    form = one.form.model_copy(update={"second": second, "second_as": two.how, "pick": two.pick})
+    unit = one.form.unit or other.form.unit
+    form = one.form.model_copy(update={"second": second, "second_as": two.how, "pick": two.pick, "unit": unit})
     guess = form.model_dump(mode="json")
     return Reading(form, warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))), guess=guess)
 

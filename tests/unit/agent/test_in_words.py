@@ -1,0 +1,241 @@
+"""How an analyst asks: phrasings, short and long, with the plan that each must get or the reason for which it gets none.
+
+Held is what the plan asks for, as fields of its form; how the words of its answer run is not. A plan that looks right and answers
+another question is the worst that can come of a phrasing, so every field that would make it one is named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.agent.arguments import validate_plan
+from apps.agent.planner.form import plan_from_form
+from apps.agent.planner.offline import OfflinePlanner
+from apps.core.evidence.plan import Plan, Question
+from tests.unit.agent.test_offline import SETS
+from tests.unit.agent.test_offline_cuts import DISTRICTS, HELD
+from tests.unit.agent.test_offline_things import FILES, clear_scene
+
+FIELDS, SITES, ROADS, BUILDINGS = "vector:fields", "vector:sites", "vector:roads", "vector:buildings"
+MITTE, WEST, ALL = f"vector:{DISTRICTS.vector_id}:Mitte", f"vector:{DISTRICTS.vector_id}:West", f"vector:{DISTRICTS.vector_id}"
+
+
+def plan(text: str, *, image: bool = False, scenes: Any = None, vectors: Any = HELD) -> Plan:
+    held = scenes if scenes is not None else (clear_scene(),) if image else ()
+    question = Question(text=text, scenes=held, vectors=vectors)
+    made = OfflinePlanner().plan(question)
+    validate_plan(made, frozenset(s.scene_id for s in held))
+    if made.steps:  # the form that is shown is the plan
+        assert plan_from_form(question.model_copy(update={"form": made.form})).steps == made.steps
+    return made
+
+
+def size(op: str, value: float, unit: str, figure: str = "area") -> dict[str, Any]:
+    return {"figure": figure, "op": op, "value": value, "unit": unit}
+
+
+def stands(relation: str, reference: str, metres: float | None = None) -> dict[str, Any]:
+    return {"relation": relation, "reference": reference, "relation_m": metres}
+
+
+def agrees(form: Any, wanted: dict[str, Any]) -> None:
+    """The form holds all that is wanted, and of conditions exactly the wanted ones."""
+    for key, value in wanted.items():
+        if key == "where":
+            told = [{k: w[k] for k in v} for w, v in zip(form["where"], value, strict=True)]
+            assert told == value, form["where"]
+        elif key == "second":
+            agrees(form["second"], value)
+        else:
+            assert form.get(key) == value, (key, form.get(key))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        # perimeters
+        ("What is the perimeter of each field?", {"what": "length", "length_of": "outline", "each": "target", "target": FIELDS}),
+        ("total perimeter of the fields, in km", {"what": "length", "length_of": "outline", "over": "", "unit": "km"}),
+        ("What's the mean perimeter of the fields?", {"length_of": "outline", "over": "mean"}),
+        ("What is the longest perimeter of the fields?", {"length_of": "outline", "over": "maximum"}),
+        ("What is the shortest perimeter of the fields in feet?", {"length_of": "outline", "over": "minimum", "unit": "ft"}),
+        ("Which field has the longest perimeter?", {"what": "zone", "of": "length", "length_of": "outline", "pick": "max"}),
+        ("What length of the perimeter of the fields lies inside Mitte?",
+         {"what": "length", "length_of": "outline", "relation": "inside", "clip": True, "reference": MITTE}),
+        ("What is the perimeter of the fields that lie inside Mitte?",
+         {"what": "length", "length_of": "outline", "relation": "inside", "clip": False}),
+        # statistics of single things
+        ("What's the average area of the fields in hectares?", {"what": "area", "over": "mean", "unit": "ha"}),
+        ("median size of the buildings in sq ft", {"what": "area", "over": "median", "unit": "ft2", "target": BUILDINGS}),
+        ("What is the area of the largest field?", {"what": "area", "over": "maximum"}),
+        ("How long is the longest road?", {"what": "length", "over": "maximum", "target": ROADS}),
+        ("What is the mean length of the roads in miles?", {"what": "length", "over": "mean", "unit": "mi"}),
+        # who
+        ("Which field is the second largest?", {"what": "zone", "of": "area", "pick": "max", "rank": 2, "top": 1}),
+        ("What is the third smallest field?", {"what": "zone", "of": "area", "pick": "min", "rank": 3}),
+        ("What are the 3 largest fields?", {"what": "zone", "of": "area", "pick": "max", "rank": 1, "top": 3}),
+        ("Show me the two longest roads", {"what": "zone", "of": "length", "pick": "max", "top": 2}),
+        ("Which site is nearest to the roads?",
+         {"what": "zone", "of": "distance", "pick": "min", "target": SITES, "reference": ROADS}),
+        ("What is the closest site to 50.53, -1.58?", {"of": "distance", "pick": "min", "reference": "place:-1.58,50.53"}),
+        ("Which district is farthest from Mitte?", {"of": "distance", "pick": "max", "target": ALL, "reference": MITTE}),
+        ("Which road is closest to the sites?", {"of": "distance", "pick": "min", "target": ROADS, "reference": SITES}),
+        ("Which fields are larger than 2 ha?",
+         {"what": "area", "each": "target", "is_named": True, "where": [size(">", 2, "ha")]}),
+        ("List the sites within 100 m of the roads",
+         {"is_named": True, "each": "target", "where": [stands("within", ROADS, 100.0)]}),
+        ("Which sites are inside the fields and north of the roads?",
+         {"is_named": True, "where": [stands("inside", FIELDS), stands("north_of", ROADS)]}),
+        # conditions
+        ("How many fields are larger than 2 ha?", {"what": "count", "where": [size(">", 2, "ha")], "relation": ""}),
+        ("How many fields have an area of at most 5 acres?", {"what": "count", "where": [size("<=", 5, "acre")]}),
+        ("How many fields are between 1 and 2 ha?", {"where": [size(">=", 1, "ha"), size("<=", 2, "ha")]}),
+        ("how many buildings bigger than 1,000 sq ft are there", {"where": [size(">", 1000, "ft2")]}),
+        ("How many fields are 3 ha or more?", {"where": [size(">=", 3, "ha")]}),
+        ("How many roads are longer than 2 km?", {"where": [size(">", 2, "km", "length")], "target": ROADS}),
+        ("How many fields have a perimeter of more than 500 m?", {"where": [size(">", 500, "m", "outline")]}),
+        ("How many buildings are larger than 200 m² and north of the roads?",
+         {"where": [size(">", 200, "m2")], "relation": "north_of", "reference": ROADS, "target": BUILDINGS}),
+        ("How many buildings are within 50 m of the roads and larger than 200 m2?",
+         {"where": [size(">", 200, "m2")], "relation": "within", "relation_m": 50.0}),
+        ("How many sites are inside the fields and within 0.1 miles of the roads?",
+         {"relation": "inside", "reference": FIELDS, "where": [stands("within", ROADS, 160.9344)]}),
+        ("How many sites are within 150 m of a road but not in a field?",
+         {"relation": "within", "relation_m": 150.0, "where": [stands("outside", FIELDS)]}),
+        ("What share of the buildings is larger than 200 m²?", {"what": "share", "where": [size(">", 200, "m2")], "clip": False}),
+        ("What is the total area of the fields larger than 2 ha?", {"what": "area", "over": "", "where": [size(">", 2, "ha")]}),
+        ("What area of the fields larger than 2 ha lies inside Mitte?",
+         {"what": "area", "clip": True, "relation": "inside", "where": [size(">", 2, "ha")]}),
+        ("How many buildings larger than 200 m² are in each district?",
+         {"what": "count", "each": "reference", "where": [size(">", 200, "m2")], "target": BUILDINGS}),
+        ("Are there any fields larger than 10 ha?", {"what": "exists", "of": "count", "where": [size(">", 10, "ha")]}),
+        # two figures
+        ("How many more sites are in Mitte than in West?",
+         {"what": "count", "reference": MITTE, "second_as": "difference", "second": {"what": "count", "reference": WEST}}),
+        ("How many more sites than fields are there?", {"target": SITES, "second": {"target": FIELDS}}),
+        ("How many fewer sites are within 100 m of the roads than within 500 m of the roads?",
+         {"relation_m": 500.0, "second": {"relation_m": 100.0}}),
+        ("How much larger is Mitte than West?", {"what": "area", "target": MITTE, "second": {"target": WEST}}),
+        ("How much smaller is Mitte than West?", {"target": WEST, "second": {"target": MITTE}}),
+        ("Are there more sites in Mitte than in West?", {"second_as": "compare", "second": {"reference": WEST}}),
+        ("Is Mitte larger than West?", {"what": "area", "second_as": "compare", "pick": "max"}),
+        # limits of a sum stay what they are
+        ("Is the total area of the fields larger than 10 ha?", {"what": "exists", "of": "area", "limit": 10.0, "where": []}),
+        ("Is more than 10 ha of the fields within Mitte?", {"what": "exists", "of": "area", "limit": 10.0, "clip": True}),
+        ("How many sites are more than 100 m from the roads?", {"relation": "beyond", "relation_m": 100.0, "where": []}),
+    ],
+)  # fmt: skip
+def test_of_files(text: str, wanted: dict[str, Any]) -> None:
+    made = plan(text)
+    assert made.steps, made.reason
+    agrees(made.form, {"where": [], **wanted} if "where" not in wanted else wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("What is the largest lake?", {"what": "zone", "of": "area", "each": "target", "target": "water", "pick": "max"}),
+        ("Which lake is the second largest?", {"target": "water", "rank": 2}),
+        ("Where is the largest patch of vegetation?", {"target": "vegetation", "of": "area", "pick": "max"}),
+        ("What is the area of the largest lake in acres?", {"what": "area", "over": "maximum", "unit": "acre"}),
+        ("What is the mean size of the water bodies in ha?", {"what": "area", "over": "mean", "target": "water"}),
+        ("How many separate water bodies larger than 0.5 ha are there?",
+         {"what": "count", "target": "water", "where": [size(">", 0.5, "ha")]}),
+        ("Which ship is nearest to the bridge?", {"of": "distance", "pick": "min", "target": "ship", "reference": "bridge"}),
+        ("Which ship is the longest?", {"of": "length", "pick": "max", "target": "ship"}),
+        ("How many cars are inside fields.geojson and within 20 m of roads.kml?",
+         {"what": "count", "target": "car", "relation": "inside", "where": [stands("within", ROADS, 20.0)]}),
+        ("How many more cars than trucks are there?", {"what": "count", "target": "car", "second": {"target": "truck"}}),
+        ("How much more water than vegetation is there in ha?", {"what": "area", "target": "water", "unit": "ha"}),
+        ("What is the ratio of vegetation to water?", {"what": "ratio", "of": "area"}),
+        ("Which field has the second highest NDVI?", {"what": "zone", "quantity": "ndvi", "rank": 2, "pick": "max"}),
+        ("Which two fields have the lowest NDVI?", {"what": "zone", "top": 2, "pick": "min"}),
+        ("How many fields have a mean NDVI above 0.5?",
+         {"what": "statistic", "rows_as": "count", "limit": 0.5, "limit_op": ">", "threshold": None, "zones": [FIELDS]}),
+        ("Which fields have a median NDVI below 0.3?", {"rows_as": "names", "statistic": "median", "limit_op": "<"}),
+        ("Which fields have more than 10 ha of water?", {"rows_as": "names", "what": "area", "unit": "ha", "limit": 10.0}),
+        ("How many fields have more than 20 % water?", {"rows_as": "count", "what": "share", "limit": 0.2}),
+        ("What share of the fields has NDVI above 0.4?", {"what": "share", "rows_as": "", "threshold": 0.4}),
+        ("Which borough has the highest mean NDVI?", {"what": "zone", "by": "borough", "zones": [ALL]}),
+        ("What is the distance from each site to the nearest water?",
+         {"what": "distance", "each": "target", "target": SITES, "reference": "water"}),
+        ("What share of the image is under water?", {"what": "share", "target": "water"}),
+        ("How much vegetation lies more than 200 m from the roads?", {"what": "area", "is_outside": True, "buffer_m": 200.0}),
+    ],
+)  # fmt: skip
+def test_of_an_image(text: str, wanted: dict[str, Any]) -> None:
+    made = plan(text, image=True)
+    assert made.steps, made.reason
+    agrees(made.form, wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "kind"),
+    [
+        ("How much vegetation was lost in each field between the two dates?",
+         {"what": "difference", "of": "area", "each": "zones"}, "table"),
+        ("What is the change in the share of vegetation per field?", {"what": "difference", "of": "share"}, "table"),
+        ("How did the mean NDVI change in each field?", {"what": "difference", "of": "statistic"}, "table"),
+        ("What percentage of each field had NDVI drop by more than 0.2?",
+         {"what": "share", "change": "drop", "threshold": 0.2, "each": "zones"}, "table"),
+        ("Which field lost the most vegetation?",
+         {"what": "zone", "is_change": True, "change_sign": "drop", "pick": "max"}, "zone"),
+        ("Which field gained the least vegetation?", {"is_change": True, "change_sign": "rise", "pick": "min"}, "zone"),
+        ("Which two fields lost the most vegetation?", {"is_change": True, "top": 2}, "zone"),
+        ("Which field changed the most in NDVI?", {"is_change": True, "change_sign": "", "quantity": "ndvi"}, "zone"),
+        ("How many hectares of vegetation disappeared?", {"what": "difference", "of": "area", "unit": "ha"}, "difference"),
+    ],
+)  # fmt: skip
+def test_of_two_dates(text: str, wanted: dict[str, Any], kind: str) -> None:
+    made = plan(text, scenes=SETS["pair"], vectors=(FILES["fields"],))
+    assert made.steps, made.reason
+    agrees(made.form, wanted)
+    assert made.answer is not None and made.answer.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("How many sites are inside the fields or within 20 m of the roads?", "“or”"),
+        ("How many sites inside the fields that are north of the roads are there?", "joins"),
+        ("What is the perimeter of the fields inside Mitte?", "part of their outlines"),
+        ("What is the perimeter of the largest field?", "extreme of another"),
+        ("What is the area of the longest road?", ""),
+        ("Are the fields larger than 10 ha?", "all together"),
+        ("How many fields are longer than 100 m?", "one of lines"),
+        ("How many sites inside fields larger than 2 ha are there?", "Whose size"),
+        ("How many sites are larger than 2 ha?", "one of polygons"),
+        ("What area of the fields lies inside Mitte and within 100 m of the roads?", "one outline at a time"),
+        ("Which fields are the second?", ""),
+        ("Which site is nearest?", "to what"),
+        ("How many of the 3 sites nearest to the roads lie in Mitte?", ""),
+        ("How much longer is the road than Mitte?", "the perimeter of"),
+        ("How many more sites than 10 are there?", ""),
+        ("How many countys are bigger than 2 ha?", "countys"),
+    ],
+)
+def test_of_files_what_is_refused(text: str, says: str) -> None:
+    made = plan(text)
+    assert not made.steps, made.understood
+    assert says in made.reason, made.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("What is the smallest lake?", "noise"),
+        ("Which ship is the largest?", "boxes"),
+        ("How many cars are larger than 10 m2?", "boxes"),
+        ("What is the mean NDVI in fields larger than 40 ha?", "not of pixels"),
+        ("What is the mean NDVI of the largest field?", "largest"),
+        ("What is the ratio of cars to water?", "no ratio"),
+        ("Which fields have NDVI?", "Beyond which number"),
+        ("Which fields have more than 5 water?", "by area or by share"),
+    ],
+)
+def test_of_an_image_what_is_refused(text: str, says: str) -> None:
+    made = plan(text, image=True)
+    assert not made.steps, made.understood
+    assert says in made.reason, made.reason
