@@ -218,6 +218,7 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
     from pyproj import CRS
 
     from apps.core.errors import UserError
+    from apps.core.geo.shapes import most_extended
     from apps.imagery.vectors import MAX_VERTICES
 
     kept, kinds, boxes, n_vertices = [], Counter[str](), [], 0
@@ -256,6 +257,10 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
         if not geometry.is_valid:
             f["_mended"] = True
             geometry = shapely.make_valid(geometry)
+        if geometry.geom_type == "GeometryCollection":
+            held = {g.geom_type.removeprefix("Multi") for g in shapely.get_parts(geometry)}
+            f["_mixed"] = not f.get("_mended") and len(held) > 1
+            geometry = most_extended(geometry)
         kinds[geometry.geom_type] += 1
         boxes.append(geometry.bounds)
         kept.append({"type": "Feature", "geometry": json.loads(shapely.to_geojson(geometry)), "properties": f["properties"]})
@@ -335,6 +340,12 @@ def _checked_warnings(features: list[dict[str, Any]]) -> list[str]:
     if empty:
         out.append(f"{empty} features have no geometry and are left out.")
     odd = sum(bool(f.get("_not_finite")) for f in features)
+    mixed = sum(bool(f.get("_mixed")) for f in features)
+    if mixed:
+        out.append(
+            f"{mixed} feature{'s hold' if mixed > 1 else ' holds'} several kinds of geometry; polygons were kept, or lines where "
+            "there are none."
+        )
     wrapped = sum(bool(f.get("_wrapped")) for f in features)
     if odd:
         out.append(f"{odd} features have coordinates that are no numbers (NaN) and are left out.")

@@ -15,6 +15,7 @@ from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import FaultError, ModelError
 from apps.core.geo.grid import transformer
+from apps.core.geo.shapes import most_extended
 from apps.core.ports import LayerStore
 
 MAX_FEATURES = 100_000
@@ -110,7 +111,7 @@ def geometries_of(value: Mapping[str, Any]) -> tuple[list[BaseGeometry], list[di
             raise ModelError(f"Feature {number} is empty or not finite.", code="BAD_REGION")
         if not geometry.is_valid:
             raise ModelError(f"Feature {number} is not valid: {shapely.is_valid_reason(geometry)}.", code="BAD_REGION")
-        out.append(geometry)
+        out.append(most_extended(geometry))
         properties.append(dict(feature.get("properties") or {}))
     if not out:
         raise ModelError("There is no feature.", code="BAD_REGION")

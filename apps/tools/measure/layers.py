@@ -20,6 +20,7 @@ from apps.core.errors import ModelError, ToolAbstainedError
 from apps.core.evidence.observation import InputRef, LayerRef, Observation
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
+from apps.core.geo.shapes import most_extended
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolContext, input_ref
 from apps.tools.geojson import crs_of, geometries_of, on_the_globe, vector_of
 from apps.tools.measure.accuracy import Accuracy, accuracy_of, in_units
@@ -176,7 +177,7 @@ def _geometry(feature: Mapping[str, Any], name: str) -> BaseGeometry:
         raise ModelError(f"A feature of {name} has no readable geometry.", code="TOOL_FAILED") from error
     if geometry.is_empty or not np.isfinite(shapely.get_coordinates(geometry)).all():
         raise ModelError(f"A feature of {name} is empty or not finite.", code="TOOL_FAILED")
-    return geometry if geometry.is_valid else shapely.make_valid(geometry)
+    return most_extended(geometry if geometry.is_valid else shapely.make_valid(geometry))
 
 
 def _keep_inside(out: Measured, region: Mapping[str, Any], region_crs: str) -> None:

@@ -6,6 +6,7 @@ Helsinki is OpenStreetMap's (ODbL), read apart from the code under test by pyogr
 
 from __future__ import annotations
 
+import json
 import math
 import zipfile
 from collections.abc import Sequence
@@ -68,7 +69,9 @@ class Town:
         self.folder = folder
         lines = pyogrio.read_dataframe(source, layer="lines")
         areas = pyogrio.read_dataframe(source, layer="multipolygons", on_invalid="ignore")
-        areas = areas[areas.geometry.notna() & areas.geometry.is_valid & ~areas.geometry.is_empty]
+        areas = areas[areas.geometry.notna() & ~areas.geometry.is_empty]
+        self.crossing = areas[~areas.geometry.is_valid][["osm_id", "geometry"]]
+        areas = areas[areas.geometry.is_valid]
         points = pyogrio.read_dataframe(source, layer="points")
         amenity = points["other_tags"].str.extract(r'"amenity"=>"([^"]+)"')[0]
         self.tables: dict[str, Any] = {
@@ -740,3 +743,43 @@ def test_pieces_of_labelled_water_that_are_farthest_apart(flood: tuple[Path, NDA
         shapes.append(shapely.union_all(shapely.box(c * size[0], r * size[1], (c + 1) * size[0], (r + 1) * size[1])))
     wanted = max(float(shapely.distance(g, np.array(shapes, dtype=object)).max()) for g in shapes)
     assert n > 5 and o.result.value == pytest.approx(wanted, rel=1e-3)
+
+
+# --- shapes as they come ---------------------------------------------------------------------------------------------------
+def test_outlines_of_a_real_town_that_cross_themselves_are_mended_and_measured(town: Town) -> None:
+    """OpenStreetMap's multipolygons that are not valid: their mended polygons, without the lines that mending leaves."""
+    path = town.folder / "crossing.geojson"
+    pyogrio.write_dataframe(town.crossing, path, driver="GeoJSON")
+    found = vector_read(path, path.name)
+    assert len(found.features) == len(town.crossing) > 30 and any("mended" in w for w in found.warnings)
+    assert "GeometryCollection" not in found.kinds
+    b = bench()
+    held = {"areas": b.layers.put_features(found.features, kind="polygons", crs=found.crs, label="areas").artifact}
+    mended = [moved(shapely.make_valid(g), EQUAL) for g in town.crossing.geometry]
+    polygons = [p for g in mended for p in shapely.get_parts(shapely.get_parts(g)) if p.geom_type == "Polygon"]
+    ground = shapely.union_all(polygons).area
+    o = call(b, held, metric="area")
+    assert o.status.state == "ok" and o.result.value == pytest.approx(ground, rel=1e-5)
+    assert value(b, held, metric="count") == len(town.crossing)
+    # a few collapse to lines, whose outline nobody can ask for
+    whole = [f for f in found.features if f["geometry"]["type"] in ("Polygon", "MultiPolygon")]
+    rims = sum(float(moved(shapely.geometry.shape(f["geometry"])).length) for f in whole)
+    held["areas"] = b.layers.put_features(whole, kind="polygons", crs=found.crs, label="whole").artifact
+    assert 15 < len(whole) < len(town.crossing)
+    assert call(b, held, metric="length", length_of="outline").result.value == pytest.approx(rims, rel=1e-5)
+
+
+def test_a_collection_of_a_polygon_and_its_label_is_measured_as_the_polygon(town: Town) -> None:
+    """A park with a point in it, as label makers and KML write them."""
+    park = town.shapes("parks")[0]
+    feature = {"type": "Feature", "properties": {"name": "park"}, "geometry": {
+        "type": "GeometryCollection", "geometries": [mapping(park), mapping(park.representative_point())]}}  # fmt: skip
+    path = town.folder / "labelled.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    found = vector_read(path, path.name)
+    assert len(found.features) == 1 and set(found.kinds) <= {"Polygon", "MultiPolygon"}
+    assert any("several kinds" in w for w in found.warnings)
+    b = bench()
+    held = {"park": b.layers.put_features(found.features, kind="polygons", crs=found.crs, label="park").artifact}
+    assert value(b, held, metric="area") == pytest.approx(moved(park, EQUAL).area, rel=1e-5)
+    assert value(b, held, metric="length", length_of="outline") == pytest.approx(moved(park).length, rel=1e-4)
