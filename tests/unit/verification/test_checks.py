@@ -26,6 +26,7 @@ from tests.unit.verification import samples as s
 from tests.unit.verification import (
     samples_cuts,
     samples_densities,
+    samples_drawn,
     samples_layers,
     samples_marks,
     samples_new,
@@ -519,6 +520,7 @@ EXAMPLES |= samples_marks.EXAMPLES
 EXAMPLES |= samples_densities.EXAMPLES
 EXAMPLES |= samples_layers.EXAMPLES
 EXAMPLES |= samples_veils.EXAMPLES
+EXAMPLES |= samples_drawn.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 
