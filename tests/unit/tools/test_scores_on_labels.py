@@ -103,6 +103,7 @@ def test_the_detector_on_a_part_of_its_test_split(cls: str, number: int, domain:
     root, (card, _) = shared_data / "training/detector", model_named("nadir3")
     names = sorted(p.stem for p in (root / "images/test").glob(f"{domain}_*"))
     scored: list[tuple[float, bool]] = []
+    chances: list[float] = []
     n_true, errors, held = 0, [], []
     zooms: Any = card.scores["zooms"]
     for name in random.Random(5).sample(names, n):
@@ -112,6 +113,9 @@ def test_the_detector_on_a_part_of_its_test_split(cls: str, number: int, domain:
         truth = labelled(root, name, number, *stored.shape[1:])
         found = found_by(b, o, cls)
         scored += hits([*found, *found_by(b, o, "candidates")], truth, 0.5)
+        # the probability of a box rises with its score, so the same boxes are right
+        chances += [float(f["properties"]["p"]) for f in sorted([*features_of(b, o, cls), *features_of(b, o, "candidates")],
+                                                                key=lambda f: -f["properties"]["score"])]
         n_true += len(truth)
         item = o.result.items[0]
         assert item["kept"] == len(found) and item["low"] <= len(found) <= item["high"]
@@ -125,6 +129,8 @@ def test_the_detector_on_a_part_of_its_test_split(cls: str, number: int, domain:
     assert found_scores == pytest.approx(expected[:3], abs=0.05) and np.mean(errors) == pytest.approx(expected[3], abs=0.6)
     told: Any = card.class_card(cls)
     assert found_scores == pytest.approx([told.scores[k] for k in ("map50", "precision", "recall")], abs=0.16)
+    error = calibration_error(np.array(chances), np.array([right for _, right in scored]), bins=10)
+    assert error < told.scores["box_calibration_error_cross_validated"] + 0.08
     # intervals of 90 %: of so few pictures one may fall out
     assert sum(held) >= len(held) - 1
 
