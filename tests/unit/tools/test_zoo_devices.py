@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ import pytest
 from apps.tools.zoo import runtime
 from apps.tools.zoo.registry import model_named
 from apps.tools.zoo.runtime import OneLoad
+from tests.shared import ROOT
 from tests.unit.tools.rasters import Bench, from_file
 
 STREET = Path(__file__).resolve().parents[3] / "apps/imagery/samples/riotiler_hro_colorado_26913.tif"
@@ -77,6 +80,16 @@ def test_a_forked_child_begins_with_nothing_and_with_a_free_lock() -> None:
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert held.get("model", lambda: 3) == 1
+
+
+def test_a_worker_forks_its_children_before_torch_is_loaded() -> None:
+    """A GPU that was used before a fork cannot be used after it: what a worker loads when it starts holds no torch."""
+    code = ("import sys\nfrom rsure_web.celery import app\napp.loader.import_default_modules()\n"
+            "assert [t for t in app.tasks if not t.startswith('celery.')], list(app.tasks)\n"
+            "print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'ultralytics', 'onnxruntime'}))")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
 
 
 # --- which device ---------------------------------------------------------------------------------------------------------
