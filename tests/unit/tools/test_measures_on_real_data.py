@@ -225,6 +225,23 @@ def test_each_park_and_each_block(town: Town) -> None:
         assert dense[name] == pytest.approx(counts.get(name, 0) / (g.area / 1e4), rel=1e-5), name
 
 
+def test_the_share_of_each_block_that_houses_cover(town: Town) -> None:
+    """Area and share by polygon, what overlaps once, by shapely in an equal-area plane."""
+    b = bench()
+    sources = {"houses": town.keep(b, "houses"), "blocks": {"vector": town.keep(b, "blocks"), "name_field": "name"}}
+    cut: dict[str, Any] = {"reference": "blocks", "relation": "inside", "clip": True, "each": "blocks"}
+    areas = rows(call(b, sources, metric="area", unit="m2", **cut))
+    shares = rows(call(b, sources, metric="ratio", of="area", denominator="reference", **cut))
+    houses = shapely.union_all(town.shapes("houses", EQUAL))
+    names = list(town.tables["blocks"]["name"])
+    assert list(areas) == list(shares) == names
+    for name, g in zip(names, town.shapes("blocks", EQUAL), strict=True):
+        built = houses.intersection(g).area
+        assert areas[name] == pytest.approx(built, rel=1e-4, abs=0.1), name
+        assert shares[name] == pytest.approx(built / g.area, rel=1e-4, abs=1e-6), name
+    assert 0.2 < float(np.median(list(shares.values()))) < 1
+
+
 @pytest.mark.slow
 def test_relations_between_real_layers(town: Town) -> None:
     """Every relation, against shapely by brute force."""
