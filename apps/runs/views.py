@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, can
-from apps.agent.planner.offered import form_fields
+from apps.agent.planner.offered import beside_the_fields, form_fields
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import ObservationState, RunState
@@ -161,18 +161,25 @@ def _form_fields(state: RunState) -> list[dict[str, Any]]:
         return []
     given = state.plan.form if state.plan else {}
     held = {k: v[0] if k == "zones" and isinstance(v, list) and v else v for k, v in given.items()}
-    return [{**f, "value": held.get(f["name"], [] if f["kind"] == "dates" else "")} for f in form_fields(state.question)]
+    fields = [{**f, "value": held.get(f["name"], [] if f["kind"] == "dates" else "")} for f in form_fields(state.question)]
+    rest, told = beside_the_fields(given)
+    if rest:
+        fields.append({"name": "rest", "label": told, "kind": "rest", "choices": [], "value": json.dumps(rest)})
+    return fields
 
 
 def _form_from_post(request: HttpRequest) -> dict[str, Any] | None:
     """What was filled in of a plan's form; None where there was no form."""
     form: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
     for key, values in request.POST.lists():
         filled = [v for v in values if isinstance(v, str) and v.strip()]
         if not key.startswith("form-") or not filled:
             continue
         name = key[5:]
-        if name == "dates" or name == "zones":
+        if name == "rest":
+            rest.update(_rest_of_form(filled[0]))
+        elif name == "dates" or name == "zones":
             form[name] = filled
         elif name in ("threshold", "upper", "limit", "relation_m", "buffer_m"):
             try:
@@ -188,7 +195,18 @@ def _form_from_post(request: HttpRequest) -> dict[str, Any] | None:
                 ) from None
         else:
             form[name] = filled[0]
-    return form or None
+    if rest.get("zones", [])[:1] == form.get("zones"):
+        form.pop("zones", None)  # the page shows the first of several
+    return rest | form if form else None
+
+
+def _rest_of_form(text: str) -> dict[str, Any]:
+    """What the page kept of a form that it has no field for; what else it holds is left out."""
+    try:
+        held = json.loads(text)
+    except ValueError:
+        return {}
+    return beside_the_fields(held)[0] if isinstance(held, dict) else {}
 
 
 @login_required

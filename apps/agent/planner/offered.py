@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apps.agent.planner.facts import methods_of
-from apps.agent.planner.fields import RELATION_WORDS, TASK_TYPES
+from apps.agent.planner.fields import RELATION_WORDS, TASK_TYPES, Form
 from apps.agent.planner.lexicon import lexicon, missing_roles
 from apps.core.evidence.plan import Question
 from apps.core.geo.vector import POLYGONS
 from apps.verification.quality import quality_band_of
+
+# What a form on the page has no field for, and how it is told.
+_BESIDE = {
+    "where": "further conditions", "second": "the figure that it is compared with", "clip": "cut at the outline",
+    "denominator": "the whole of the share", "length_of": "which length of polygons", "over": "the statistic over single things",
+    "rank": "the rank", "top": "how many are named", "others": "further targets", "is_outside": "outside instead of inside",
+    "buffer_m": "the distance about the polygons", "by": "the attribute", "nearest_k": "how many of the nearest",
+    "is_closed": "whether the limit itself counts", "is_change": "the change between two dates", "change_sign": "loss or gain",
+    "is_relative": "in per cent of the first", "distance_statistic": "which distance", "limit": "the limit",
+    "limit_op": "how the limit is compared", "rows_as": "how many of them", "is_named": "their names",
+}  # fmt: skip
+
+
+def beside_the_fields(form: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """(what of a filled form a page has no field for, how that is told); both empty where there is nothing. Put into a form again
+    it keeps a question what it was."""
+    default = Form.model_validate({"what": "statistic"}).model_dump(mode="json")
+    rest = {k: v for k, v in form.items() if k in _BESIDE and v not in (None, "", default.get(k)) and v != []}
+    zones = form.get("zones")
+    if isinstance(zones, list | tuple) and len(zones) > 1:
+        rest["zones"] = list(zones)
+    words = [_BESIDE.get(k, "several areas") for k in rest]
+    return rest, ", ".join(words)
 
 
 def form_fields(question: Question) -> list[dict[str, Any]]:
@@ -35,7 +58,7 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
             "name": "of",
             "label": "Of",
             "kind": "choice",
-            "choices": [["", "–"], *([m, m] for m in ("statistic", "area", "share", "count"))],
+            "choices": [["", "–"], *([m, m] for m in ("statistic", "area", "share", "count", "length", "density", "distance"))],
         },
         {"name": "quantity", "label": "Index or band", "kind": "choice", "choices": choices(quantities)},
         {"name": "target", "label": "Target", "kind": "choice", "choices": choices([*targets, *words.objects], files)},
