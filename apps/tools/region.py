@@ -20,7 +20,7 @@ from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ModelError
-from apps.core.geo.grid import Grid, transformer
+from apps.core.geo.grid import Grid, transformer, turned_onto
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.ports import Window
 from apps.tools.geojson import crs_of
@@ -74,11 +74,11 @@ def to_pixels(geometry: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
         if span > 0:
             geometry = shapely.segmentize(geometry, span / _EDGE_PARTS)
     if crs == "EPSG:4326":
-        west, south, east, north = geometry.bounds
+        _, south, _, north = geometry.bounds
         if south < -90 or north > 90:
             raise ModelError("The region has latitudes beyond 90 degrees; give longitude first, latitude second.",
                              code="BAD_REGION")
-        if east - west > 180:
+        if max(part.bounds[2] - part.bounds[0] for part in shapely.get_parts(geometry)) > 180:
             raise ModelError("The region spans more than 180 degrees of longitude; one that crosses the antimeridian is given as "
                              "two polygons.", code="BAD_REGION")
     # pyproj's own transform where the CRS is equal costs nothing and keeps one path
@@ -94,7 +94,7 @@ def to_pixels(geometry: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
     moved = shapely.transform(geometry, move)
     if not np.isfinite(shapely.get_coordinates(moved)).all():
         raise ModelError("The region has no place in the scene's CRS.", code="BAD_REGION")
-    return moved
+    return turned_onto(moved, grid)
 
 
 class RegionMask:

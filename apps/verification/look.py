@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
-from apps.core.geo.grid import Grid, geod_of, transformer
+from apps.core.geo.grid import Grid, geod_of, transformer, turned_onto
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
@@ -685,6 +685,7 @@ class Look:
                         ((e * (p[:, 0] - c) - b * (p[:, 1] - f)) / det, (a * (p[:, 1] - f) - d * (p[:, 0] - c)) / det)
                     ),
                 )
+                polygon = turned_onto(polygon, grid)
         except CannotLookError:
             raise
         except Exception as error:

@@ -8,9 +8,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from pyproj import CRS, Geod, Transformer
+from shapely.affinity import translate
+from shapely.geometry.base import BaseGeometry
 
 # A projected CRS whose areal scale stays this close to 1 over the scene may be measured on its own grid (UTM: 4e-4 here);
 # any other CRS is measured on the ellipsoid. Both figures go into the evidence.
@@ -318,6 +321,30 @@ class Grid(BaseModel):
         turn = 360 * math.floor((west + 180) / 360)
         west, east = west - turn, east - turn
         return west, south, east - 360 if east > 180 else east, north
+
+
+def turned_onto(geometry: BaseGeometry, grid: Grid) -> BaseGeometry:
+    """A geometry in pixels of a grid in degrees, its parts turned by whole circles of longitude to where the grid lies: 181° east
+    is 179° west. Any other grid leaves it as it is."""
+    if not grid.is_plate_carree or grid.transform[1] or grid.transform[3] or geometry.is_empty:
+        return geometry
+    circle = 360.0 / math.degrees(float(_crs(str(grid.crs)).axis_info[0].unit_conversion_factor)) / abs(grid.transform[0])
+    frame = shapely.box(0, 0, grid.width, grid.height)
+    out: list[BaseGeometry] = []
+    is_moved = False
+    for part in shapely.get_parts(geometry):
+        middle = (part.bounds[0] + part.bounds[2]) / 2
+        nearest = round((grid.width / 2 - middle) / circle)
+        copies = [(k, translate(part, k * circle)) for k in range(nearest - 1, nearest + 2)]
+        on_grid = [(k, c) for k, c in copies if c.intersects(frame) and not c.touches(frame)]
+        if len(on_grid) > 1:  # over the seam of a grid round the globe
+            out += [p for _, c in on_grid for p in shapely.get_parts(shapely.intersection(c, frame))]
+            is_moved = True
+        else:
+            k, copy = on_grid[0] if on_grid else copies[1]
+            out.append(copy if k else part)
+            is_moved |= k != 0
+    return shapely.union_all(out) if is_moved else geometry
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.evidence.observation import LayerRef, Observation
-from apps.core.geo.grid import Grid, geod_of, transformer
+from apps.core.geo.grid import Grid, geod_of, transformer, turned_onto
 from apps.core.geo.measures import MaskArea, area_of_mask_m2, geodesic_area_m2
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
@@ -1775,7 +1775,7 @@ def outline_px(polygon: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
         x, y = t.transform(p[:, 0], p[:, 1])
         return np.column_stack(((e * (x - c) - b * (y - f)) / det, (a * (y - f) - d * (x - c)) / det))
 
-    return shapely.transform(fine, move)
+    return turned_onto(shapely.transform(fine, move), grid)
 
 
 def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str) -> Estimate:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import shapely
+from pyproj import Transformer
 from shapely.geometry import LineString, MultiPolygon, Polygon, box
 from shapely.ops import split
 
@@ -70,3 +71,33 @@ def test_a_tessellation_loses_no_pixel_and_counts_none_twice() -> None:
             for cell in (Polygon([(x0, y0), (x1, y0), (x1, y1)]), Polygon([(x0, y0), (x1, y1), (x0, y1)])):
                 total += RegionMask(cell, GRID).mask((0, 0, 700, 600))
     assert (total == 1).all()
+
+
+SQUARES = {"east": [(178, 182)], "beyond": [(538, 542)], "west": [(-182, -178)], "two parts": [(178, 180), (-180, -178)]}
+
+
+@pytest.mark.parametrize("spans", SQUARES.values(), ids=SQUARES)
+@pytest.mark.parametrize(("first", "width", "side"), [
+    (170.0, 20, 1.0), (-190.0, 20, 1.0), (-180.0, 360, 1.0), (0.0, 360, 1.0), (190.0, 20, -1.0)])
+def test_a_region_over_the_antimeridian_is_found_on_any_grid_in_degrees(spans: list[tuple[float, float]], first: float,
+                                                                        width: int, side: float) -> None:
+    grid = Grid(crs="EPSG:4326", transform=(side, 0.0, first, 0.0, -1.0, -10.0), width=width, height=10)
+    region = {"type": "MultiPolygon", "coordinates": [[[[w, -15], [e, -15], [e, -12], [w, -12], [w, -15]]] for w, e in spans]}
+    mask = RegionMask.of(region, "EPSG:4326", grid).mask((0, 0, width, 10))
+    lon = (first + side * (np.arange(width) + 0.5) + 180) % 360 - 180
+    lat = -10.5 - np.arange(10)
+    expected = ((lon > 178) | (lon < -178))[None] & ((lat > -15) & (lat < -12))[:, None]
+    assert np.array_equal(mask, expected) and mask.sum() == 12
+
+
+def test_a_region_over_the_antimeridian_is_found_on_a_zone_of_utm() -> None:
+    grid = Grid(crs="EPSG:32601", transform=(1000.0, 0.0, 350_000.0, 0.0, -1000.0, 8_000_000.0), width=100, height=60)
+    col, row = np.meshgrid(np.arange(100) + 0.5, np.arange(60) + 0.5)
+    back = Transformer.from_crs("EPSG:32601", "EPSG:4326", always_xy=True)
+    lon, lat = back.transform(350_000 + 1000 * col, 8_000_000 - 1000 * row)
+    expected = (np.abs(lon) > 179.5) & (lat > 71.6) & (lat < 72)
+    for spans in ([(179.5, 180.5)], [(-180.5, -179.5)], [(179.5, 180), (-180, -179.5)]):
+        rings = [[[[w, 71.6], [e, 71.6], [e, 72], [w, 72], [w, 71.6]]] for w, e in spans]
+        region = {"type": "MultiPolygon", "coordinates": rings}
+        mask = RegionMask.of(region, "EPSG:4326", grid).mask((0, 0, 100, 60))
+        assert expected.sum() > 500 and (mask != expected).sum() <= 3  # parallels are drawn as 64 straight lines
