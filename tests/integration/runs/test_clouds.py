@@ -67,3 +67,23 @@ def test_an_area_without_clouds(project: Project, stack: Scene, planes: dict[str
 def test_a_scene_without_a_quality_band_cannot(project: Project, fish: Scene) -> None:
     answer = answered(project, fish, "What is the mean NDVI without clouds?").answer
     assert answer.abstained and answer.code == "NEEDS_BANDS" and "no quality band" in answer.text
+
+
+def test_without_a_word_of_clouds_what_they_hide_is_not_counted_and_the_answer_says_so(
+    project: Project, stack: Scene, planes: dict[str, Any]
+) -> None:
+    """A target that perceive looks for: its area is that of the pixels that were seen."""
+    green, nir, qa = planes["B3"], planes["B5"], planes["BQA"].astype(int)
+    hidden = (qa >> 14 & 3) == 3
+    with np.errstate(all="ignore"):
+        water = (green - nir) / (green + nir) > 0
+    assert (water & hidden).any()
+    state = answered(project, stack, "How many hectares of water are there?")
+    assert not state.answer.abstained, state.answer.text
+    assert state.answer.value == pytest.approx((water & ~hidden).sum() * 0.09, rel=2e-3)
+    first = next(o for o in state.history if o.observation.tool == "perceive").observation
+    assert first.evidence.validity["quality_mask"][0]["share"] == pytest.approx(hidden.mean())
+    assert f"{int(hidden.sum()):,} of {hidden.size:,} pixels (6" in state.answer.text
+    assert "left out as cloud by landsat_precollection" in state.answer.text
+    assert {c.check: c.outcome for c in next(o for o in state.observations.values() if o.observation.id == first.id).checks}[
+        "completeness.hidden_not_counted"] == "passed"  # fmt: skip
