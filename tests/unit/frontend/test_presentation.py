@@ -180,6 +180,14 @@ def test_missing_evidence_is_marked() -> None:
     assert 'class="miss"' in html
 
 
+def test_a_quality_mask_reads_as_what_it_hid() -> None:
+    entry = {"scene": "s", "scheme": "landsat_c2", "flags": ["cloud", "shadow"], "n_px": 12, "of_px": 300, "share": 0.04}
+    html = render('{% include "components/evidence_part.html" with title="V" part=part %}', part={"quality_mask": [entry]})
+    assert "cloud, shadow by landsat_c2: 4.0% of 300 pixels hidden" in html
+    html = render('{% include "components/evidence_part.html" with title="V" part=part %}', part={"quality_mask": ["by QA"]})
+    assert "by QA" in html
+
+
 def test_long_lists_are_cut_and_say_how_long_they_are() -> None:
     assert page.as_text(list(range(2000))).endswith("… 2,000 in all")
 
