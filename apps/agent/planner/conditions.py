@@ -179,13 +179,14 @@ def rank_said(text: str) -> Ranked:
     if re.search(r"\b(?:distances?|areas?|lengths?|mean|average|total|share|number) of\b", text):
         return Ranked(text)
     number = rf"(?<![\d.,])(?:{'|'.join(_NUMERALS)}|\d{{1,3}})"
+    asks = r"(?:which|name|list|show(?: me)?|find|give(?: me)?|what are)(?: the)?"
     m = re.search(rf"\b(?:top )?(?P<k>{number}) (?={SUPERLATIVE}\b)", text) or re.search(
-        rf"(?<=\bwhich )(?P<k>{number}) (?=[^?]*\b{SUPERLATIVE}\b)", text
+        rf"\b{asks} (?P<k>{number}) (?=[^?]*\b{SUPERLATIVE}\b)", text
     )
     if m is None:
         return Ranked(text)
     k = _NUMERALS.get(m["k"]) or int(m["k"])
-    return Ranked(text[: m.start()] + text[m.end() :], top=k) if 1 <= k <= 1000 else Ranked(text)
+    return Ranked(text[: m.start("k")] + text[m.end() :], top=k) if 1 <= k <= 1000 else Ranked(text)
 
 
 # --- two figures ------------------------------------------------------------------------------------------------------------

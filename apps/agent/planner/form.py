@@ -191,6 +191,8 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
             if f.what == "zone":
                 listing = self.things.get(f.target if f.each == "target" else f.reference)
                 listed = listing.title if listing is not None else f"the {self._found_noun(f.target)} in the image"
+                if f.by and listing is not None:
+                    listed = f"the values of {f.by} in {listing.label}"
                 head = f"which of {listed} has the {self._picked_phrase()}"
                 if f.top > 1:
                     head = f"which {f.top} of {listed} have the {self._picked_phrase()}"
@@ -239,6 +241,8 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
                 extreme = f"{size} {({'drop': 'loss', 'rise': 'gain'}).get(f.change_sign, 'change')}"
                 text = f"which of {each} has the {extreme} of {measured}"
             elif f.what == "zone":
+                if f.by:
+                    each = f"the values of {f.by} in {self.things[f.zones[0]].label}"
                 extreme = "highest" if f.pick == "max" else "lowest"
                 extreme = f"{ordinal(f.rank)} {extreme}" if f.rank > 1 else extreme
                 text = f"which of {each} has the {extreme} value of {measured}"

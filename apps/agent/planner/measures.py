@@ -340,14 +340,14 @@ def _nearest_one(t: Text, things: Mapping[int, str]) -> Roles:
     if len(unique) > 2:
         return Roles(refusal="The nearest of one kind of things to one other; I see more than two.")
     after = next((at for at in order if at >= m.end()), None)
-    asked = re.search(r"\b(?:which|what)(?: of the| one of the)? *$", t.rest[: order[0]])
+    asked = re.search(r"\b(?:which|what|name|list|show|find|give|me|are)(?: of the| one of the| the)? *$", t.rest[: order[0]])
     is_next = after is not None and not t.rest[m.end() : after].strip(" \0") and order[0] >= m.end()
     subject = things[order[0]] if asked else things[after] if is_next and after is not None else ""
     if not subject:
         return Roles()
     reference = next(k for k in unique if k != subject)
     is_far = re.fullmatch(_FAR, m[0]) is not None
-    t.take_all(rf"{_NEAR}|{_FAR}|\b(?:which|what|where|name|find|show|away|lies|lie|located|situated)\b")
+    t.take_all(rf"{_NEAR}|{_FAR}|\b(?:which|what|where|name|list|find|show|give|away|lies|lie|located|situated)\b")
     _take_signs(t)
     return Roles("distance", subject=subject, reference=reference, each=subject, pick="max" if is_far else "min")
 
@@ -389,7 +389,7 @@ def _zone(t: Text, found: Found, question: Question) -> Roles:
     is_outside = t.take(_OUTSIDE_ZONE) is not None
     near = t.find(
         rf"\b(?:within|less than|closer than|up to|at most) (?P<d>\d[\d,]*(?:\.\d+)?)\s*(?P<u>{UNIT_PATTERN}) (?:distance )?"
-        rf"(?:of|from|to|around|about|along) +(?:any of )?(?:the )?{SIGN}"
+        rf"(?:of|from|to|around|about|along) +(?:any of |either of |either |any |all |a |an )?(?:the )?{SIGN}"
     )
     if near is None:
         near = t.find(

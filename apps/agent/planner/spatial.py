@@ -38,7 +38,7 @@ _ASKING = frozenset({
 })  # fmt: skip
 _COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _UNITS = rf"(?:{UNIT_PATTERN})(?![a-z])"
-_LENGTH = r"kilomet(?:re|er)s?|kms?|met(?:re|er)s?|m|miles?|mi|f(?:ee|oo)t|ft"
+_LENGTH = r"nautical miles?|nmi|yards?|yd|kilomet(?:re|er)s?|kms?|met(?:re|er)s?|m|miles?|mi|f(?:ee|oo)t|ft"
 
 
 @dataclass(slots=True)
@@ -275,7 +275,10 @@ def _features(out: Found, vectors: Iterable[VectorInfo], original: str) -> None:
         noun = rf"(?:the )?(?:{_AREA_NOUN}|{_noun_of(held[0][0]) or _AREA_NOUN})"
         quoted = re.escape(called)
         patterns = [rf"(?<![\w\-]){noun} [\"'“]?{quoted}[\"'”]?(?:'s)?(?![\w\-])"]
-        if len(called) >= 4 and not called.isdigit() and called not in plain:
+        # "S3", "A-12": a letter or two with a number, which is no unit and no band
+        is_code = re.fullmatch(r"[a-z]{1,3}[-_ ]?\d{1,4}[a-z]?", called) is not None and unit_of(called) is None
+        is_code = is_code and not re.fullmatch(r"b\d+a?|[lst]\d", called.replace(" ", ""))
+        if (len(called) >= 4 or is_code) and not called.isdigit() and called not in plain:
             patterns.append(rf"(?<![\w\-])(?:the )?[\"'“]?{quoted}[\"'”]?(?:'s)?(?: {_AREA_NOUN})?(?![\w\-])")
         elif len(called) >= 2 and not called.isdigit() and called not in plain:
             patterns.append(rf"(?<![\w\-])(?:the )?[\"'“]?{quoted}[\"'”]? {noun.removeprefix('(?:the )?')}(?:'s)?(?![\w\-])")

@@ -435,14 +435,20 @@ class ThingPlans(StepMaker):
         return {"name_field": named} if named else {}
 
     def _left_out(self, key: str) -> dict[str, Any]:
-        """Of a file whose features are compared with one of its own: all but that one."""
+        """Of a file whose features are chosen by their relation to one of its own: all but that one. What is cut is ground, and
+        nothing of it is left out."""
         f = self.form
-        mine, other = self.things.get(key), self.things.get(f.reference)
-        if key != f.target or mine is None or other is None or mine.vector is None or other.vector is None or mine.name:
+        mine = self.things.get(key)
+        if key != f.target or mine is None or mine.vector is None or mine.name or f.clip or not mine.vector.name_field:
             return {}
-        if other.vector.vector_id != mine.vector.vector_id or not other.name:
+        others = [self.things.get(k) for k in (f.reference, *(w.reference for w in f.where))]
+        names = [o.name for o in others if o is not None and o.vector is not None and o.name
+                 and o.vector.vector_id == mine.vector.vector_id]  # fmt: skip
+        if not names:
             return {}
-        return {"name_field": mine.vector.name_field, "without": [other.name]}
+        told = " and ".join(dict.fromkeys(names))
+        self.warnings.append(f"{told} {'itself is' if len(set(names)) == 1 else 'themselves are'} not among them.")
+        return {"name_field": mine.vector.name_field, "without": list(dict.fromkeys(names))}
 
     def _spec(self, names: dict[str, str]) -> dict[str, Any]:
         f = self.form

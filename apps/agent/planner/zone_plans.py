@@ -48,7 +48,8 @@ class ZonePlans(StepMaker):
             return self._zoned_change()
         if f.what not in ("statistic", "area", "share", "exists") or (f.what == "exists" and kind == "share" and f.limit is None):
             raise RefusalError(
-                "Inside of polygons I can give a statistic, an area or a share of one image, or the mean change between two.",
+                "Inside of polygons I can give a statistic, an area or a share of one image, or the mean change between two: "
+                "ask, say, for the area or the share there.",
                 "NO_ANSWER",
                 {"form": ["what"]},
             )
