@@ -33,6 +33,8 @@ COLOR_FILL_SHARE = 0.005
 COLOR_FILL_BORDER = 0.9
 # Elsewhere a value in *all* of several bands at once is no accident from this share on.
 FILL_SHARE = 1e-4
+# Figures are made in float64, which tells whole numbers apart up to here.
+EXACT_WHOLE = 2.0**53
 # Whole numbers that span less than this are taken for classes: 0 is one of them.
 CLASS_SPAN = 20
 # Below this share of valid pixels a scene is called mostly empty.
@@ -210,7 +212,7 @@ class _Inspector:
         bands, rules = self._fill(bands)
         gsd, gsd_source = self._gsd(grid)
         self._file()
-        order = ("nodata", "saturation", "roles", "scale", "date", "crs", "gsd", "pages", "kind", "file")
+        order = ("precision", "nodata", "saturation", "roles", "scale", "date", "crs", "gsd", "pages", "kind", "file")
         self.findings.sort(
             key=lambda f: ({"block": 0, "warn": 1, "ok": 2}[f.light], order.index(f.key))
         )
@@ -816,6 +818,13 @@ class _Inspector:
 
     def _file(self) -> None:
         facts = self.facts
+        ends = [v for c in self.counts.bands for v in (c.low, c.high) if v is not None]
+        if facts.dtype in ("int64", "uint64") and any(abs(v) > EXACT_WHOLE for v in ends):
+            self.add(
+                "precision", "Numbers", "block", f"up to {max(map(abs, ends)):.4g}",
+                f"Whole numbers beyond {EXACT_WHOLE:,.0f} are not told apart here: differences and deviations would be wrong. "
+                "Subtract a constant, or store them in another unit, and upload that.",
+            )  # fmt: skip
         if facts.has_palette:
             self.add(
                 "kind", "Kind", "ok", "palette", "Values are classes with colours of their own; they are not averaged."

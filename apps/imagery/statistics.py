@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.core.geo.bins import counts_in_bins
 from apps.imagery.facts import BandStatistics, Histogram, RasterStatistics
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ def _band(
     p2, median, p98 = (float(v) for v in np.percentile(sample, (2, 50, 98)))
     # the plotted span leaves out the far tails, so that one hot pixel does not flatten the rest
     left, right = (float(v) for v in np.percentile(sample, (0.2, 99.8)))
-    left, right = (left, right) if right > left else (left - 0.5, left + 0.5)
-    counts, _ = np.histogram(np.clip(sample, left, right), bins=HISTOGRAM_BINS, range=(left, right))
+    half = max(0.5, abs(left) * 1e-6)
+    left, right = (left, right) if right > left else (left - half, left + half)
+    counts = counts_in_bins(np.clip(sample, left, right), HISTOGRAM_BINS, left, right)
     return BandStatistics(
         index=index,
         n_valid=n,

@@ -16,6 +16,10 @@ def otsu(counts: NDArray[np.int64], edges: NDArray[np.float64]) -> tuple[float, 
     """
     if np.count_nonzero(counts) < 2:
         raise ModelError("Otsu's threshold needs at least two different values among the valid pixels.", code="TOOL_FAILED")
+    with np.errstate(over="ignore"):
+        widths = np.diff(edges)
+    if not np.isfinite(widths).all() or (widths <= 0).any() or not np.isfinite(widths.sum() ** 2 * counts.sum() ** 2):
+        raise ModelError("The values lie too close together, or too far apart, for a histogram of them.", code="TOOL_FAILED")
     centres = (edges[:-1] + edges[1:]) / 2
     n = counts.astype(np.float64)
     below, above = np.cumsum(n), np.cumsum(n[::-1])[::-1]

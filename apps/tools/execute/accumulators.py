@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.core.geo.bins import counts_in_bins
 from apps.tools.execute.types import Sample
 
 CELL = 256
@@ -257,8 +258,8 @@ class Histogram:
         if self._moments is not None:
             return self._moments.gather(sample)
         assert self.low is not None and self.high is not None
-        high = self.high if self.high > self.low else self.low + 1
-        return np.histogram(sample.data[sample.valid], bins=self.bins, range=(self.low, high))[0]
+        high = self.high if self.high > self.low else _above(self.low)
+        return counts_in_bins(sample.data[sample.valid], self.bins, self.low, high)
 
     def merge(self, part: Any) -> None:
         if self._moments is not None:
@@ -269,8 +270,14 @@ class Histogram:
     @property
     def edges(self) -> NDArray[np.float64]:
         low = self.low if self.low is not None and math.isfinite(self.low) else 0.0
-        high = self.high if self.high is not None and math.isfinite(self.high) and self.high > low else low + 1
-        return np.linspace(low, high, self.bins + 1)
+        high = self.high if self.high is not None and math.isfinite(self.high) and self.high > low else _above(low)
+        # halves keep the span of the largest numbers finite
+        return 2 * np.linspace(low / 2, high / 2, self.bins + 1)
+
+
+def _above(low: float) -> float:
+    """The end of a histogram of equal values."""
+    return low + max(1.0, abs(low) * 1e-6)
 
 
 class TrueArea:

@@ -319,10 +319,14 @@ def _plan_histogram(call: Call) -> Planned:
         n = int(h.counts.sum())
         if not n:
             raise call.refuse("no valid pixel lies in the histogram.", code="TOOL_FAILED", needs={"valid_px": True})
+        with np.errstate(over="ignore"):
+            widths = np.diff(h.edges)
+        if not np.isfinite(widths).all() or (widths <= 0).any():
+            raise call.refuse("the values lie too close together, or too far apart, for a histogram of them.", code="TOOL_FAILED")
         items: list[dict[str, JsonValue]] = [
             {"low": float(h.edges[i]), "high": float(h.edges[i + 1]), "n": int(c)} for i, c in enumerate(h.counts)]
         mode = int(np.argmax(h.counts))
-        return Value((h.edges[mode] + h.edges[mode + 1]) / 2, n, {"bins": p.bins}, tuple(items))
+        return Value(float(h.edges[mode] / 2 + h.edges[mode + 1] / 2), n, {"bins": p.bins}, tuple(items))
 
     return Planned(ValueType("value", "table", source.quantity, source.unit, source.range),
                    reduce=lambda: [((call.names[0],), Histogram(p.bins, p.low, p.high))], finish=finish)

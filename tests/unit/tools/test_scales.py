@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyproj
 import pytest
+import rasterio
 
 from apps.core.geo.grid import Grid
 from apps.imagery.hints import SceneHints
@@ -248,3 +249,40 @@ def test_an_empty_cloud_mask_of_sentinel_2_is_no_clear_sky(day: str, says: bool)
     o = Bench((info, stored)).execute([S, ("q", "raster.product.qa_mask", ["s1"], {"flags": ["cloud"]}),
                                        ("o", "raster.summarize.share", ["q"], {})])
     assert o.result.value == 0 and any("QA60 was left empty" in line.message for line in o.status.log) is says
+
+
+EXTREMES = {"close": 1 + np.array([0, 1, 2]) * 2.2e-16, "far": np.array([-1.7e308, 0, 1.7e308]),
+            "large": 1e17 + np.array([0, 16, 32.0])}
+
+
+@pytest.mark.parametrize("kind", EXTREMES)
+def test_values_that_no_histogram_parts_are_refused_and_ingested(kind: str, tmp_path: Path) -> None:
+    values = EXTREMES[kind]
+    stored = np.random.default_rng(1).choice(values, (1, 20, 20))
+    nodes = [S, ("v", "raster.product.band", ["s1"], {"role": "gray"})]
+    bench = Bench(scene(stored, ["gray"]))
+    for more in ([("m", "raster.product.threshold", ["v"], {"value": "otsu"}), ("o", "raster.summarize.share", ["m"], {})],
+                 [("o", "raster.summarize.histogram", ["v"], {})]):
+        o = bench.execute([*nodes, *more])
+        if kind == "far" and more[-1][1] == "raster.summarize.histogram":
+            assert o.status.state == "ok" and abs(o.result.value) < 1.8e308
+        else:
+            assert o.status.state == "failed" and "too close together" in o.status.reason, o.status.reason
+    path = tmp_path / "t.tif"
+    with rasterio.open(path, "w", driver="GTiff", width=20, height=20, count=1, dtype="float64") as out:
+        out.write(stored)
+    found = inspect_file(path).statistics
+    assert found is not None and found.bands[0].histogram is not None
+    counts = found.bands[0].histogram.counts
+    assert sum(counts) == 400 and (counts[0], counts[-1]) == (int((stored == values[0]).sum()), int((stored == values[2]).sum()))
+
+
+def test_whole_numbers_that_float64_does_not_tell_apart_are_blocked(tmp_path: Path) -> None:
+    path = tmp_path / "t.tif"
+    stored = np.uint64(2**60) + np.random.default_rng(1).integers(0, 200, (1, 20, 20)).astype(np.uint64)
+    with rasterio.open(path, "w", driver="GTiff", width=20, height=20, count=1, dtype="uint64") as out:
+        out.write(stored)
+    assert next(f.light for f in inspect_file(path).findings if f.key == "precision") == "block"
+    with rasterio.open(path, "w", driver="GTiff", width=20, height=20, count=1, dtype="uint64") as out:
+        out.write(stored - np.uint64(2**60))
+    assert not any(f.key == "precision" for f in inspect_file(path).findings)
