@@ -136,7 +136,8 @@ def _numbers(value: Any) -> Iterator[float]:
 
 def _written_m(shapes: Any, crs: str) -> float | None:
     found = list(_numbers(shapes))
-    counts = sorted(max(0, -int(Decimal(repr(v)).normalize().as_tuple().exponent)) for v in set(found))
+    # the sixteenth digit is that of arithmetic: 10.001 and two thousandths are 10.003000000000002
+    counts = sorted(max(0, -int(Decimal(f"{v:.15g}").normalize().as_tuple().exponent)) for v in set(found))
     if not counts:
         return None
     # the most decimals but for those that are written otherwise
