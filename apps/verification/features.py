@@ -52,6 +52,7 @@ SUPPORT: dict[str, float] = {
     "consistency.shift_matches_source": 0.9,
     "consistency.place_matches_scene": 0.9,
     "consistency.catalog_matches_scenes": 0.9,
+    "consistency.kind_matches_look": 0.6,
     "consistency.count_equals_kept": 0.55,
     "consistency.series_recomputes": 0.4,
     "consistency.trend_recomputes": 0.4,
@@ -90,6 +91,7 @@ PIXEL_CHECKS = frozenset(
         "consistency.zonal_matches_source",
         "consistency.bands_match_source",
         "consistency.shift_matches_source",
+        "consistency.kind_matches_look",
     }
 )
 # What is given on the map has no pixels: these read all of it.

@@ -30,6 +30,7 @@ from tests.unit.verification import (
     samples_layers,
     samples_marks,
     samples_new,
+    samples_places,
     samples_veils,
 )
 from tests.unit.verification.samples import Sample
@@ -521,6 +522,7 @@ EXAMPLES |= samples_densities.EXAMPLES
 EXAMPLES |= samples_layers.EXAMPLES
 EXAMPLES |= samples_veils.EXAMPLES
 EXAMPLES |= samples_drawn.EXAMPLES
+EXAMPLES |= samples_places.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 

@@ -1,4 +1,4 @@
-"""``./rsure manage verifier fit|list|compare|promote|rollback``: fits the verifiers anew and puts one in use."""
+"""``./rsure manage verifier fit|kinds|list|compare|promote|rollback``: fits the verifiers anew and puts one in use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         return super().create_parser("./rsure manage", subcommand, formatter_class=argparse.HelpFormatter, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parts = parser.add_subparsers(dest="what", required=True, metavar="fit|list|compare|promote|rollback")
+        parts = parser.add_subparsers(dest="what", required=True, metavar="fit|kinds|list|compare|promote|rollback")
         fit = parts.add_parser("fit", help="fit a candidate; nothing changes until it is promoted")
         source = fit.add_mutually_exclusive_group(required=True)
         source.add_argument("--verdicts", action="store_true", help="calibrated: from what persons have said here")
@@ -43,6 +43,11 @@ class Command(BaseCommand):
         source.add_argument("--trajectories", metavar="DIR", help="records: labelled trajectories; needs scikit-learn")
         fit.add_argument("--version", required=True, dest="name", help="name of the candidate; a version never changes")
         fit.add_argument("--note", default="")
+        kinds = parts.add_parser("kinds", help="fit the second look at kinds of place; needs scikit-learn")
+        kinds.add_argument("--aerial", type=Path, required=True, metavar="DIR", help="labelled pictures of 0.3 m (UC Merced)")
+        kinds.add_argument("--sentinel2", type=Path, required=True, metavar="DIR", help="labelled patches of 10 m (EuroSAT RGB)")
+        kinds.add_argument("--out", type=Path, required=True, metavar="FILE.npz")
+        kinds.add_argument("--json", action="store_true")
         for name, words in (("list", "candidates and what is in use"), ("compare", "a candidate against what is in use"),
                             ("promote", "put a candidate in use"), ("rollback", "back to what was in use before")):  # fmt: skip
             part = parts.add_parser(name, help=words)
@@ -82,6 +87,14 @@ class Command(BaseCommand):
         weights = refit.fit_calibrated(samples, version=options["name"], note=options["note"])
         verifier_keep("calibrated", options["name"], weights.model_dump_json(indent=1))
         return {"kind": "calibrated", "version": weights.version, "samples": len(samples), **weights.report}
+
+    def _kinds(self, options: dict[str, Any]) -> dict[str, Any]:
+        from apps.evaluation.kinds_fit import fit_looks
+        from apps.verification.kinds import write_looks
+
+        looks = fit_looks({"aerial-0.3m": options["aerial"], "sentinel2-10m": options["sentinel2"]}, self._progress)
+        write_looks(looks, options["out"])
+        return {look.name: {**look.report, "agree_at": look.agree_at, "contradict_at": look.contradict_at} for look in looks}
 
     def _list(self, options: dict[str, Any]) -> dict[str, Any]:
         history = verifier_history(options["kind"])
