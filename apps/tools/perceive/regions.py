@@ -75,6 +75,7 @@ NOT_FOR: dict[str, tuple[str, ...]] = {
 NOT_FOR_MAPS = ("things that share the values: how often the band or map is wrong about them its maker tells, not its pixels",)
 # Pieces of a mask that are listed, the largest first.
 MOST_PIECES = 200
+STRIP_ROWS = 256
 # What an index of the default can honestly part: forest is not all vegetation.
 _BROADER = {"forest", "trees", "crops", "lake", "river", "flood", "sea", "buildings", "ice", "lakes", "rivers"}
 
@@ -210,13 +211,13 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
                          needs={"valid_px": True})
     n_before = int(mask.sum())
     labels, n_pieces_before = ndimage.label(mask, structure=np.ones((3, 3)))
-    sizes = np.bincount(labels.ravel(), minlength=n_pieces_before + 1)[1:]
+    sizes = number = np.bincount(labels.ravel(), minlength=n_pieces_before + 1)[1:]
     if method.min_px > 1 and n_pieces_before:
         small = np.concatenate([[False], sizes < method.min_px])
         mask = mask & ~small[labels]
         sizes = sizes[sizes >= method.min_px]
     n_true = int(mask.sum())
-    pieces = _pieces(labels, sizes, method, source_px if is_index else None, settled.get("threshold", method.threshold))
+    pieces = _pieces(labels, number, method, source_px if is_index else None, settled.get("threshold", method.threshold))
     del labels
     edge = edge_px(mask, valid)
 
@@ -297,23 +298,29 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
         evidence=Evidence(source=source, intermediate=intermediate, validity=validity), arguments_passed=passed)
 
 
-def _pieces(labels: NDArray[Any], sizes: NDArray[np.int64], method: RegionMethod, source: LayerPixels | None,
+def _pieces(labels: NDArray[Any], number: NDArray[np.int64], method: RegionMethod, source: LayerPixels | None,
             threshold: Any) -> list[dict[str, Any]]:
-    """The largest pieces that were kept: pixels, mean value, how far that lies beyond the threshold, and ``sureness`` in 0…1, the
-    share of its pixels that lie farther from the threshold than NEAR_THRESHOLD (None where pixels have no value)."""
-    number = np.bincount(labels.ravel())
-    number[0] = 0
-    if method.min_px > 1:
-        number[number < method.min_px] = 0
-    largest = [int(i) for i in np.argsort(-number, kind="stable")[:MOST_PIECES] if number[i] > 0]
-    out: list[dict[str, Any]] = [{"px": int(number[i]), "mean": None, "margin": None, "sureness": None} for i in largest]
+    """The largest pieces that were kept, of which ``number`` tells the pixels by label from 1 on: pixels, mean value, how far
+    that lies beyond the threshold, and ``sureness`` in 0…1, the share of its pixels that lie farther from the threshold than
+    NEAR_THRESHOLD (None where pixels have no value). Strip by strip, for labels of large scenes are many."""
+    held = np.where(number >= max(1, method.min_px), number, 0)
+    largest = [int(i) + 1 for i in np.argsort(-held, kind="stable")[:MOST_PIECES] if held[i] > 0]
+    out: list[dict[str, Any]] = [{"px": int(held[i - 1]), "mean": None, "margin": None, "sureness": None} for i in largest]
     if source is None or source.step != 1 or not isinstance(threshold, (int, float)) or not largest:
         return out
-    mean = np.atleast_1d(ndimage.mean(source.data, labels, largest))
-    far = np.atleast_1d(ndimage.mean(np.abs(source.data - threshold) > NEAR_THRESHOLD, labels, largest))
-    for row, m, sure in zip(out, mean, far, strict=True):
-        margin = float(m) - float(threshold)
-        row |= {"mean": float(m), "margin": margin if method.side == "above" else -margin, "sureness": round(float(sure), 4)}
+    place = np.zeros(len(number) + 1, dtype=np.int64)
+    place[largest] = np.arange(1, len(largest) + 1)
+    total, far = np.zeros(len(largest) + 1), np.zeros(len(largest) + 1)
+    for r in range(0, labels.shape[0], STRIP_ROWS):
+        at = place[labels[r:r + STRIP_ROWS]].ravel()
+        values = np.where(at > 0, source.data[r:r + STRIP_ROWS].ravel(), 0.0)
+        total += np.bincount(at, values, len(total))
+        far += np.bincount(at, np.abs(values - threshold) > NEAR_THRESHOLD, len(far))
+    for k, row in enumerate(out, 1):
+        mean = float(total[k]) / row["px"]
+        margin = mean - float(threshold)
+        row |= {"mean": mean, "margin": margin if method.side == "above" else -margin,
+                "sureness": round(float(far[k]) / row["px"], 4)}
     return out
 
 

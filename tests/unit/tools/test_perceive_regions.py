@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
+from scipy import ndimage
 from skimage.filters import threshold_otsu
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE
 from tests.unit.tools.rasters import Bench, from_file, scene
+from tests.unit.verification import samples
 
 RNG = np.random.default_rng(3)
 
@@ -137,3 +139,23 @@ def test_flood_water_against_the_hand_label(shared_data: Path) -> None:
         mask, _ = b.layers.read_mask(regions(b, **method).result.layers[0])
         hit = int((mask & water & known).sum())
         assert 2 * hit / (int((mask & known).sum()) + int(water.sum())) >= least
+
+
+@pytest.mark.parametrize("min_px", [0, 6])
+def test_each_piece_tells_its_pixels_its_mean_and_how_sure_it_is(min_px: int) -> None:
+    """Against scipy's own means over the pieces of the mask that was kept."""
+    b = Bench(samples.optical())
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "x", "mode": "regions", "target_groups": {"vegetation": []},
+                            "regions_method": {"kind": "index_threshold", "index": "ndvi", "threshold": 0.75, "min_px": min_px}})
+    mask, _ = b.layers.read_mask(o.result.layers[0])
+    ndvi = b.layers.read_raster(o.result.layers[1]).data[0].astype(np.float64)
+    labels, n = ndimage.label(mask, structure=np.ones((3, 3)))
+    mean = ndimage.mean(np.nan_to_num(ndvi), labels, np.arange(1, n + 1))
+    sure = ndimage.mean(np.abs(np.nan_to_num(ndvi) - 0.75) > 0.05, labels, np.arange(1, n + 1))
+    sizes = np.bincount(labels.ravel())[1:]
+    pieces: Any = o.evidence.intermediate["pieces"]
+    assert n > 1 and len(pieces) == n and [p["px"] for p in pieces] == sorted(sizes.tolist(), reverse=True)
+    told = sorted((p["px"], round(p["mean"], 5), p["sureness"]) for p in pieces)
+    due = sorted((int(s), round(m, 5), round(v, 4)) for s, m, v in zip(sizes, mean, sure, strict=True))
+    assert np.asarray(told) == pytest.approx(np.asarray(due), abs=2e-5)
+    assert all(p["margin"] == pytest.approx(p["mean"] - 0.75) for p in pieces)
