@@ -308,3 +308,43 @@ def test_escape_takes_one_step_back_at_a_time(page: Page, analyst: User, answere
     page.mouse.move(box["x"] - 40, box["y"] + 40, steps=4)
     page.mouse.up()
     expect(page.locator("#id_region")).to_have_value(re.compile("Polygon"))
+
+
+def test_what_is_printed_is_light_whatever_the_screen(page: Page, analyst: User, answered: Answered, sign_in: SignIn) -> None:
+    run = answered("What is the mean NDVI?")
+    sign_in(analyst)
+    page.goto(f"/runs/{run.pk}/report/")
+    page.get_by_role("button", name="Light or dark").click()
+    colour = "getComputedStyle(document.querySelector('.panel')).backgroundColor"
+    if page.locator("html").get_attribute("data-theme") != "dark":
+        page.get_by_role("button", name="Light or dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    dark = page.evaluate(colour)
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)" != dark
+    expect(page.locator("#files")).to_be_hidden()
+    expect(page.locator(".top")).to_be_hidden()
+
+
+def test_the_focus_is_seen_on_everything_that_takes_it(page: Page, analyst: User, answered: Answered, sign_in: SignIn) -> None:
+    run = answered("How many hectares of water are there?")
+    first = next(iter(run_state(run.pk).observations))
+    sign_in(analyst)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    for address in (f"/runs/{run.pk}/", f"/observations/{first}/", "/review/"):
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        seen = set()
+        for _ in range(70):
+            page.keyboard.press("Tab")
+            told = page.evaluate(
+                """() => { const e = document.activeElement, s = getComputedStyle(e);
+                          const has = (c) => c.boxShadow !== 'none' || (c.outlineStyle !== 'none' && c.outlineWidth !== '0px');
+                          return [e.tagName, e.getAttribute('aria-label') || e.textContent.trim().slice(0, 30),
+                                  has(s) || has(getComputedStyle(e.parentElement))]; }"""
+            )
+            if told[0] == "BODY":
+                break
+            seen.add(told[1])
+            assert told[2], f"{address}: no ring on {told[:2]}"
+        assert len(seen) > 20

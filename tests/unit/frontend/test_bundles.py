@@ -82,7 +82,7 @@ def test_no_address_of_another_site_is_loaded() -> None:
 
 def test_both_dark_blocks_are_equal() -> None:
     text = (FRONTEND / "css" / "tokens.css").read_text()
-    by_system = text.split("@media (prefers-color-scheme:dark){", 1)[1].split("}}", 1)[0].split("{", 1)[1]
-    by_choice = text.split(':root[data-theme="dark"]{', 1)[1].split("}", 1)[0]
+    by_system = text.split("@media screen and (prefers-color-scheme:dark){", 1)[1].split("}}", 1)[0].split("{", 1)[1]
+    by_choice = text.split('@media screen{:root[data-theme="dark"]{', 1)[1].split("}}", 1)[0]
     assert by_system.split() == by_choice.split()
     assert "--bg:" in by_choice
