@@ -25,7 +25,8 @@ CAN_DO = (
     "lowest; which of two is larger; the distance between two things or places; how many objects or features of a vector file "
     "lie within a distance of something or farther away, inside it, outside of it, or north of it; which length, area or share "
     "of lines and polygons lies inside polygons or near to something; any of these inside the polygons of a vector file, in each "
-    "of them as a table, and which polygon has most of it; and multiple choice over these."
+    "of them as a table, and which polygon has most of it; which things are the largest, second largest or nearest, their mean "
+    "size and perimeter, several conditions at once, and how many more there are here than there; and multiple choice over these."
 )
 # Pieces of fewer pixels are noise when the question is whether there is any of a target.
 EXISTS_MIN_PX = 9
