@@ -129,7 +129,16 @@ def gathered(read: Read, source: Grid, target: Grid, window: Window, method: str
             out = np.bincount(index[mine], weights=data[mine], minlength=width * height) / n
     else:
         kinds = np.unique(data[mine])
-        counts = [np.bincount(index[mine & (data == k)], minlength=width * height) for k in kinds]
-        out = kinds[np.stack(counts).argmax(axis=0)] if counts else np.zeros(width * height)
+        if kinds.size:
+            counts = np.stack([np.bincount(index[mine & (data == k)], minlength=width * height) for k in kinds])
+            # equally common kinds: the one of which the first pixel, row by row, comes earliest
+            number = np.arange(index.size).reshape(index.shape)
+            firsts = np.full(counts.shape, np.inf)
+            for first, kind in zip(firsts, kinds, strict=True):
+                held = mine & (data == kind)
+                np.minimum.at(first, index[held], number[held])
+            out = kinds[np.where(counts == counts.max(axis=0), firsts, np.inf).argmin(axis=0)]
+        else:
+            out = np.zeros(width * height)
     valid = (n > 0) & (n >= least_share * everyone)
     return Moved(np.nan_to_num(out).reshape(shape), valid.reshape(shape), sure)

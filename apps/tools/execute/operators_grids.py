@@ -46,8 +46,8 @@ def pixel_area(grid: Grid) -> float:
 
 def aggregated(call: Call, name: str, raster: RasterType, target: Grid, method: str,
                least_share: float) -> Callable[[Reads, Window], Plane]:
-    """Mean (or the commonest class) of the source pixels whose centre lies in a pixel of ``target``; masked where less than
-    ``least_share`` of them are valid, or none is."""
+    """Mean (or the commonest class, of equally common ones the first) of the source pixels whose centre lies in a pixel of
+    ``target``; masked where less than ``least_share`` of them are valid, or none is."""
     source = raster.grid
     assert source.crs is not None and target.crs is not None
     there, back = transformer(target.crs, source.crs), transformer(source.crs, target.crs)
@@ -96,10 +96,15 @@ def aggregated(call: Call, name: str, raster: RasterType, target: Grid, method: 
             data = np.divide(total, n, out=np.zeros(h * w), where=n > 0)
         else:
             data, most = np.zeros(h * w), np.zeros(h * w, dtype=np.int64)
+            # of classes that are equally common the one that comes first in its rows: a code says nothing of a class
+            seen = np.full(h * w, np.iinfo(np.int64).max)
             for k in np.unique(values[valid]):
-                count = np.bincount(cell[valid & (values == k)], minlength=h * w)
-                better = count > most
-                data[better], most[better] = k, count[better]
+                mine = np.flatnonzero(valid & (values == k))
+                count = np.bincount(cell[mine], minlength=h * w)
+                first = np.full(h * w, np.iinfo(np.int64).max)
+                first[cell[mine[::-1]]] = mine[::-1]
+                better = (count > most) | ((count == most) & (first < seen))
+                data[better], most[better], seen[better] = k, count[better], first[better]
         return Plane(data.reshape(h, w), keep.reshape(h, w))
 
     return evaluate

@@ -102,6 +102,24 @@ def test_the_commonest_class_of_a_block(shared_data: Path) -> None:
     assert "would mix" in refused.status.reason
 
 
+@pytest.mark.parametrize("factor", [2, 4])
+def test_equally_common_classes_are_not_decided_by_their_codes(factor: int) -> None:
+    codes = np.array([1, 5, 9, 200], dtype=np.uint8)
+    stored = np.random.default_rng(8).choice(codes, (1, 240, 240))
+    b = Bench(scene(stored, ["class"]))
+    o = b.execute([S, ("c", "raster.product.band", ["s1"], {"role": "class"}),
+                   ("p", "raster.product.reproject", ["c"], {"resolution": 10.0 * factor, "method": "mode"})])
+    found = b.layers.kept[o.result.layers[0].artifact][0]
+    n = 240 // factor
+    blocks = stored[0].reshape(n, factor, n, factor).swapaxes(1, 2).reshape(n, n, factor * factor)
+    for row, col in ((0, 0), (3, 17), (n - 1, n - 1), (11, 2)):
+        block = blocks[row, col].tolist()
+        assert found[row, col] == max(block, key=lambda k: (block.count(k), -block.index(k)))
+    # four classes of a quarter each stay a quarter each, within four standard errors
+    shares = [(found == k).mean() for k in codes]
+    assert max(abs(s - 0.25) for s in shares) < 4 * np.sqrt(0.25 * 0.75) / n
+
+
 @pytest.mark.shared_data
 def test_no_window_shows_in_a_reprojection(shared_data: Path) -> None:
     found = set()
