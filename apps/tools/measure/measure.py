@@ -21,7 +21,7 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from shapely.geometry.base import BaseGeometry
 
-from apps.core.errors import ModelError, ToolAbstainedError
+from apps.core.errors import FaultError, ModelError, ToolAbstainedError
 from apps.core.evidence.observation import Configuration, Evidence, InputRef, Result
 from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.measures import area_of_mask_m2, geodesic_area_m2, geodesic_length_m
@@ -62,6 +62,11 @@ _Z = 1.6448536269514722
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
 DEFAULT_UNIT = {"count": "1", "area": "m2", "distance": "m", "length": "m", "boolean": "1", "ratio": "1", "density": "1/km2"}
+
+# (least, greatest) value of a metric in its base unit; no two places lie farther apart than half the Earth's circumference.
+RANGES: dict[str, tuple[float, float]] = {
+    "count": (0, math.inf), "area": (0, 5.2e14), "distance": (0, 2.004e7), "length": (0, math.inf), "boolean": (0, 1),
+    "ratio": (0, math.inf), "density": (0, math.inf)}
 
 
 def configuration_of(arguments: MeasureArguments) -> Configuration:
@@ -170,6 +175,9 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if whole is not None:
         base.evidence["whole"] = whole
     figure, kind, value, interval = _figure(ctx, arguments, of, base, subject, reference, region, region_crs, unit)
+    low, high = RANGES[spec.metric]
+    if spec.metric != "boolean" and not low <= figure.value <= high:
+        raise FaultError(f"a {spec.metric} of {figure.value:g} lies outside [{low:g}, {high:g}]")
     parents = [m.parent for m in (subject, reference) if m is not None and m.parent is not None]
     status = _layer_status(parents)
     evidence = Evidence(
@@ -391,7 +399,9 @@ def _finite(x: float | int | None) -> float | int | None:
 def _source(opened: Mapping[str, Measured], spec: MeasureSpec, unit: str, has_region: bool, region_crs: str
             ) -> dict[str, JsonValue]:
     """What a figure was made of: layers, metric, unit, what was asked, and the region."""
+    least, most = RANGES[spec.metric]
     return {"layers": [m.describe() for m in opened.values()], "metric": spec.metric,
+            "ranges": {"value": {"low": least, "high": most if math.isfinite(most) else None, "unit": _base_unit(spec.metric)}},
             "unit": {"output": unit, "base": _base_unit(spec.metric)}, "spec": {**spec.model_dump(mode="json"), "unit": unit},
             "region": {"given": has_region, "crs": region_crs}}
 

@@ -16,9 +16,9 @@ from apps.core.evidence.observation import REQUIRED_EVIDENCE, Observation
 from apps.tools.contract import MeasureSpec, PerceiveMode, RegionMethod
 from apps.tools.execute.operators import OPERATORS
 from apps.tools.execute.types import PhysicalRange
-from apps.tools.measure.measure import DEFAULT_UNIT
+from apps.tools.measure.measure import DEFAULT_UNIT, RANGES
 from apps.tools.perceive.classical import METHODS
-from apps.tools.perceive.modes import MODES
+from apps.tools.perceive.modes import DECLARED, MODES
 from apps.tools.perceive.regions import DEFAULTS, NOT_FOR
 from apps.tools.units import AREA_M2, DENSITY, LENGTH_M
 from apps.tools.zoo.registry import models
@@ -264,6 +264,8 @@ def test_measure_gives_the_protocols_evidence(what: str, metric: str) -> None:
         assert o.result.value == pytest.approx(middle["numerator"] / middle["denominator"] / per)
     if metric == "count":
         assert o.result.value == middle["numerator"]
+    span = source["ranges"]["value"]
+    assert span["low"] == 0 and span["unit"] == source["unit"]["base"]
     # uncertainty: an interval about the value that says from what, or why there is none
     if metric == "boolean":
         assert isinstance(middle["is_uncertain"], bool)
@@ -282,8 +284,9 @@ def test_measure_gives_the_protocols_evidence(what: str, metric: str) -> None:
     assert wrong == []
 
 
-def test_every_metric_has_a_unit_of_its_own_dimension() -> None:
-    assert set(DEFAULT_UNIT) == set(METRICS)
+def test_every_metric_declares_a_unit_of_its_own_dimension_and_a_range() -> None:
+    assert set(DEFAULT_UNIT) == set(RANGES) == set(METRICS)
+    assert all(low < high for low, high in RANGES.values())
     assert DEFAULT_UNIT["area"] in AREA_M2 and DEFAULT_UNIT["distance"] in LENGTH_M and DEFAULT_UNIT["length"] in LENGTH_M
     assert DEFAULT_UNIT["density"] in DENSITY
 
@@ -355,6 +358,21 @@ def test_every_mode_says_what_it_is_not_for(name: str) -> None:
     assert all(isinstance(x, str) and x for x in o.evidence.validity["not_for"])
     problems = o.evidence.validity["applicability"]["problems"]
     assert o.evidence.validity["applicability"]["ok"] == (not problems)
+
+
+@pytest.mark.parametrize("name", each(PERCEIVE))
+def test_every_mode_declares_kind_range_and_applicability_and_keeps_to_it(name: str) -> None:
+    _, o = perceived(name)
+    declared = DECLARED[name.split(" ")[0]]
+    assert o.result.kind in declared.gives and len(declared.range) > 20 and len(declared.applies_to) > 20
+    assert o.evidence.source["declared_range"] == declared.range and o.evidence.validity["applies_to"] == declared.applies_to
+    assert set(DECLARED) == set(MODES)
+
+
+def test_a_mode_that_declares_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(DECLARED, "evidence")
+    _, o = look(coast(), "evidence")
+    assert o.status.state == "failed" and "declares neither range nor applicability" in o.status.reason
 
 
 def test_every_method_without_weights_says_for_which_pixels_and_ground_it_is() -> None:
