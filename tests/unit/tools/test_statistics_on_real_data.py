@@ -767,3 +767,43 @@ def test_what_is_missing_from_the_modis_series_by_nasas_calendar(shared_data: Pa
     assert node_of(o, "c")["n_missing_dates"] == sum(
         round((b - a).days / 16) - 1 for a, b in pairwise([d.replace(day=3) for d in dates]) if (b - a).days > 24
     )
+
+
+# --- values of values ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "expression", "truth"),
+    [
+        ("difference", "a - b", lambda a, b: a - b),
+        ("division", "a / b", lambda a, b: a / b),
+        ("percentage_change", "100 * (b - a) / a", lambda a, b: (b / a - 1) * 100),
+        ("kelvin_to_celsius", "a - 273.15", lambda a, b: a - 273.15),
+        ("celsius_to_kelvin", "b + 273.15", lambda a, b: b + 273.15),
+        ("multiply", "a * b", lambda a, b: a * b),
+        ("ceil_number", "-floor(-a)", lambda a, b: math.ceil(a)),
+    ],
+)
+def test_arithmetic_of_the_means_of_a_real_pair(shared_data: Path, name: str, expression: str, truth: Any) -> None:
+    """Means of the near infrared in July and November, by numpy on the file."""
+    held, means = [], []
+    for short, day in (("a", "2002-07-20"), ("b", "2002-11-25")):
+        path = shared_data / f"change/landsat7_p15r32_{day}.tif"
+        held.append(from_file(path, L7, scene_id=short, date=day))
+        with rasterio.open(path) as src:
+            means.append(float(src.read(4).astype(float).mean()))
+    nodes: list[tuple[Any, ...]] = []
+    for short in ("a", "b"):
+        nodes += [
+            (f"s{short}", "asset.scene", (), {"scene": short}),
+            (f"n{short}", "raster.product.band", [f"s{short}"], {"role": "nir"}),
+            (short, "raster.summarize.statistic", [f"n{short}"], {"statistic": "mean"}),
+        ]
+    used = [n for n in ("a", "b") if n in expression.replace("floor", "")]
+    o = Bench(*held).execute([*nodes, ("out", "value.calculate", used, {"expression": expression})])
+    assert o.status.state == "ok", o.status.reason
+    assert o.result.value == pytest.approx(truth(*means), rel=1e-12), name
+    assert means[0] > means[1] > 20
+    # which share of July's and November's mean makes 60: the line through both
+    o = Bench(*held).execute(
+        [*nodes, ("out", "value.solve", ["a", "b"], {"equation": "x * a + (1 - x) * b = 60", "unknown": "x"})]
+    )
+    assert o.result.value == pytest.approx((60 - means[1]) / (means[0] - means[1]), rel=1e-9)
