@@ -18,20 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.core.errors import UserError
+from apps.tools.zoo.training.scene import split_of
 from apps.verification.kinds import MOST_DEVIATIONS, KindLook, figures_of, softmax, view_of
 
 FOLDS, HIDDEN = 5, 48
-# Of right labels this share is contradicted out of fold; of the likeliest wrong ones this share is agreed to. It was 0.015 until the
-# test showed that five networks together are surer than each alone: 3 of 14 mistakes of the tool were borne.
+# Of right labels this share is contradicted out of fold; of the likeliest wrong ones this share is agreed to. It was 0.015 until
+# the test showed that five networks together are surer than each alone: 3 of 14 mistakes of the tool were borne.
 CONTRADICTED, AGREED = 0.002, 0.003
 # Views are odd beyond what this share of the labelled ones is.
 ODD = 0.997
-
-
-def split_of(name: str) -> str:
-    """The split of a file by the digest of its name."""
-    tenth = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % 10
-    return "train" if tenth < 7 else "val" if tenth == 7 else "test"
 
 
 def labelled(folder: Path, most: int | None = None) -> list[tuple[str, str, Path]]:
