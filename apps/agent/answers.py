@@ -6,29 +6,36 @@ missing is named as open and the answer abstains. The value is kept exact; only 
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from apps.agent.dates import dates_in
+from apps.agent.findings import (
+    LISTED,
+    Finding,
+    NoAnswerError,
+    claim_of,
+    list_of,
+    noun_of,
+    overlaps,
+    phrase_of,
+    unique,
+    with_ancestors,
+)
 from apps.agent.moves import Open, Stopped
 from apps.agent.readings import READINGS, ReadingError
+from apps.agent.tables_told import change_table_told, change_zone_told, rows_told, table_told, zone_told
 from apps.agent.units import ALIASES, UNIT_PATTERN, convert, dimension, number_text
 from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Observation
-from apps.core.evidence.plan import Answer, AnswerRecipe, Claim, Plan, Question
+from apps.core.evidence.plan import Answer, AnswerRecipe, Plan, Question
 
 # A numeric option is taken where it is the nearest and no farther than this share of itself; a recipe may
 # state another.
 CHOICE_TOLERANCE = 0.1
-# Comparisons of more than this many name the first two only; the claims hold them all.
-LISTED = 4
-# Rows of a table that stand in the sentence; the page lists all of them.
-ROWS_SAID = 12
 _NEEDS_CODES = (
     ("roles", "NEEDS_BANDS"),
     ("gsd_m", "NEEDS_GSD"),
@@ -38,22 +45,6 @@ _NEEDS_CODES = (
     ("landmarks", "NEEDS_LANDMARKS"),
     ("model", "MODEL_MISSING"),
 )
-
-
-class _NoAnswerError(Exception):
-    """Inside this module: the accepted observations do not give an answer, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    """What a recipe made of its observations, before choices are looked at."""
-
-    text: str
-    value: float | int | bool | str
-    unit: str | None = None
-    interval: tuple[float, float] | None = None
-    claims: tuple[Claim, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 def abstain(
@@ -87,13 +78,13 @@ def answer_from(state: RunState, plan: Plan, question: Question, stopped: Stoppe
         if at is None or not state.is_in_history(at):
             return _abstain_open(state, plan, stopped)
         held[n] = state.observations[at]
-    under = _with_ancestors(state, [o.id for o in held.values()])
+    under = with_ancestors(state, [o.id for o in held.values()])
     warnings = _warnings(plan, under)
     based_on = tuple(o.id for o in under)
     try:
         finding = _find(state, recipe, held)
         choice = _choose(finding, recipe, question) if question.choices else None
-    except _NoAnswerError as e:
+    except NoAnswerError as e:
         return abstain(str(e), "NO_ANSWER", based_on=based_on, warnings=warnings)
     text = finding.text if choice is None else f"{choice}: {question.choices[choice]}. {finding.text}"
     return Answer(
@@ -104,7 +95,7 @@ def answer_from(state: RunState, plan: Plan, question: Question, stopped: Stoppe
         interval=finding.interval,
         based_on=based_on,
         claims=finding.claims,
-        warnings=_unique((*warnings, *finding.warnings)),
+        warnings=unique((*warnings, *finding.warnings)),
     )
 
 
@@ -135,7 +126,7 @@ def _abstain_open(state: RunState, plan: Plan, stopped: Stopped) -> Answer:
         " ".join(sentences) or "No observation was accepted.",
         code or "NO_ANSWER",
         needs=needs,
-        based_on=tuple(o.id for o in _with_ancestors(state, list(stopped.chosen.values())) if state.is_in_history(o.id)),
+        based_on=tuple(o.id for o in with_ancestors(state, list(stopped.chosen.values())) if state.is_in_history(o.id)),
         warnings=plan.warnings,
     )
 
@@ -184,7 +175,7 @@ def _open_code(held: list[ObservationState]) -> str:
 
 
 # --- what was found ---------------------------------------------------------------------------------------
-def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationState]) -> _Finding:
+def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationState]) -> Finding:
     kind = str(recipe.options.get("of", "value")) if recipe.kind == "choice" else recipe.kind
     parts = [held[n].observation for n in recipe.steps]
     match kind:
@@ -197,15 +188,15 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
         case "date":
             finding = _date(recipe, parts[0])
         case "zone" if len(parts) > 1 or recipe.options.get("signed"):
-            finding = _zone_of_change(state, recipe, parts)
+            finding = change_zone_told(state, recipe, parts)
         case "zone":
-            finding = _zone(recipe, parts[0])
+            finding = zone_told(recipe, parts[0])
         case "rows":
-            finding = _rows_beyond(recipe, parts[0])
+            finding = rows_told(recipe, parts[0])
         case "table" if len(parts) > 1:
-            finding = _table_of_change(state, recipe, parts)
+            finding = change_table_told(state, recipe, parts)
         case "table":
-            finding = _table(state, recipe, parts[0])
+            finding = table_told(state, recipe, parts[0])
         case "boolean":
             finding = _boolean(recipe, parts[0])
         case "text":
@@ -214,30 +205,30 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             try:
                 read = READINGS[kind](recipe, parts)
             except ReadingError as error:
-                raise _NoAnswerError(str(error)) from None
-            finding = _Finding(read.text, read.value, read.unit, warnings=read.warnings)
+                raise NoAnswerError(str(error)) from None
+            finding = Finding(read.text, read.value, read.unit, warnings=read.warnings)
         case _:
-            raise _NoAnswerError(f"The plan asks for an answer of the unknown kind {kind!r}.")
+            raise NoAnswerError(f"The plan asks for an answer of the unknown kind {kind!r}.")
     note = _method_note(state, recipe, parts) + _quality_note(state, parts) + _person_note(state, held)
     text = f"{finding.text.rstrip('.')}{note}."
-    claims = finding.claims or (_claim(state, text, parts),)
-    return _Finding(text, finding.value, finding.unit, finding.interval, claims, finding.warnings)
+    claims = finding.claims or (claim_of(state, text, parts),)
+    return Finding(text, finding.value, finding.unit, finding.interval, claims, finding.warnings)
 
 
 def _number(recipe: AnswerRecipe, o: Observation) -> tuple[float | int, str]:
     """(value, unit) of a numeric result in the recipe's unit."""
     r = o.result
     if r.value is None:
-        raise _NoAnswerError(f"The observation of step {o.step} has no value. {o.status.reason}".strip())
+        raise NoAnswerError(f"The observation of step {o.step} has no value. {o.status.reason}".strip())
     if isinstance(r.value, bool | str):
-        raise _NoAnswerError(f"The observation of step {o.step} is {r.value!r}, not a number.")
+        raise NoAnswerError(f"The observation of step {o.step} is {r.value!r}, not a number.")
     to = recipe.unit
     if to in ("", "1") and dimension(r.unit) != "number":
         to = r.unit  # the recipe does not ask for a unit: the tool's own stands
     try:
         return convert(r.value, r.unit, to), to
     except ValueError:
-        raise _NoAnswerError(f"The observation of step {o.step} is in {r.unit!r}, which cannot be given in {to!r}.") from None
+        raise NoAnswerError(f"The observation of step {o.step} is in {r.unit!r}, which cannot be given in {to!r}.") from None
 
 
 def _interval(recipe: AnswerRecipe, o: Observation, unit: str) -> tuple[float, float] | None:
@@ -247,7 +238,7 @@ def _interval(recipe: AnswerRecipe, o: Observation, unit: str) -> tuple[float, f
     return low, high
 
 
-def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
+def _value(recipe: AnswerRecipe, o: Observation) -> Finding:
     value, unit = _number(recipe, o)
     is_count = o.result.kind == "count"
     is_signed = bool(recipe.options.get("signed"))
@@ -255,9 +246,9 @@ def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
         value = int(value)
     shown = number_text(value, unit, is_count=is_count, is_signed=is_signed)
     if is_count and recipe.options.get("noun"):
-        text = f"{shown} {_noun(recipe, value)}"
+        text = f"{shown} {noun_of(recipe, value)}"
     else:
-        text = f"{_phrase(recipe, o)} is {shown}"
+        text = f"{phrase_of(recipe, o)} is {shown}"
         if unit == "1" and o.result.kind == "ratio":
             text += f" ({number_text(value * 100, '%')})"
     interval = _interval(recipe, o, unit)
@@ -274,7 +265,7 @@ def _value(recipe: AnswerRecipe, o: Observation) -> _Finding:
     if o.result.kind == "trend" and isinstance(p, int | float):
         text += f", p = {p:.3g}"
     text += _support_note(o)
-    return _Finding(text, value, unit, interval)
+    return Finding(text, value, unit, interval)
 
 
 def _node_value(o: Observation, key: str) -> Any:
@@ -285,13 +276,13 @@ def _node_value(o: Observation, key: str) -> Any:
     return found[0].get(key) if found else None
 
 
-def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
+def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> Finding:
     if len(parts) < 2:
-        raise _NoAnswerError("A comparison needs two observations.")
-    labels = [str(x) for x in _list(recipe.options.get("labels"))] or [f"step {o.step}" for o in parts]
+        raise NoAnswerError("A comparison needs two observations.")
+    labels = [str(x) for x in list_of(recipe.options.get("labels"))] or [f"step {o.step}" for o in parts]
     numbers = [_number(recipe, o) for o in parts]
     if len(labels) != len(parts) or len({u for _, u in numbers}) != 1:
-        raise _NoAnswerError("The observations to be compared are in different units.")
+        raise NoAnswerError("The observations to be compared are in different units.")
     unit = numbers[0][1]
     pick = max if recipe.options.get("pick", "max") == "max" else min
     best = pick(v for v, _ in numbers)
@@ -306,20 +297,20 @@ def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) ->
         listed += f"; {len(numbers)} in all"
     word = str(recipe.options.get("word", "larger" if pick is max else "smaller"))
     claims = tuple(
-        _claim(state, f"{label}: {number_text(v, unit, is_count=is_count)}", [o])
+        claim_of(state, f"{label}: {number_text(v, unit, is_count=is_count)}", [o])
         for label, (v, _), o in zip(labels, numbers, parts, strict=True)
     )
     if len(winners) > 1:
         who = "They" if len(winners) == len(parts) else " and ".join(labels[i] for i in winners)
-        return _Finding(f"{who} are equal ({listed})", "equal", None, claims=claims)
+        return Finding(f"{who} are equal ({listed})", "equal", None, claims=claims)
     at = winners[0]
     warnings = tuple(
         f"The intervals of {labels[at]} and {labels[i]} overlap; which one is {word} is not certain."
         for i, o in enumerate(parts)
-        if i != at and _overlap(parts[at].result.interval, o.result.interval)
+        if i != at and overlaps(parts[at].result.interval, o.result.interval)
     )
     phrase = str(recipe.options.get("phrase", ""))
-    return _Finding(
+    return Finding(
         f"{labels[at][:1].upper()}{labels[at][1:]} is {word}{f' in {phrase}' if phrase else ''} ({listed})",
         labels[at],
         None,
@@ -328,345 +319,65 @@ def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) ->
     )
 
 
-def _difference(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
+def _difference(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> Finding:
     if len(parts) != 2:
-        raise _NoAnswerError("A difference needs two observations.")
+        raise NoAnswerError("A difference needs two observations.")
     is_relative = bool(recipe.options.get("relative"))
     plain = recipe.model_copy(update={"unit": parts[1].result.unit}) if is_relative else recipe
     (first, unit), (second, unit_2) = _number(plain, parts[0]), _number(plain, parts[1])
     if unit != unit_2:
-        raise _NoAnswerError(f"The two observations are in different units ({unit}, {unit_2}).")
+        raise NoAnswerError(f"The two observations are in different units ({unit}, {unit_2}).")
     is_count = all(o.result.kind == "count" for o in parts)
     value: float | int = second - first
     out_unit = unit
     if is_relative:
         if first == 0:
-            raise _NoAnswerError("The first value is 0, so a relative change has no meaning.")
+            raise NoAnswerError("The first value is 0, so a relative change has no meaning.")
         value, out_unit, is_count = 100 * (second - first) / first, "%", False
-    labels = [str(x) for x in _list(recipe.options.get("labels"))] or ["first", "second"]
+    labels = [str(x) for x in list_of(recipe.options.get("labels"))] or ["first", "second"]
     count = all(o.result.kind == "count" for o in parts)
     listed = "; ".join(
         f"{label}: {number_text(v, unit, is_count=count)}" for label, v in zip(labels, (first, second), strict=True)
     )
     claims = tuple(
-        _claim(state, f"{label}: {number_text(v, unit, is_count=count)}", [o])
+        claim_of(state, f"{label}: {number_text(v, unit, is_count=count)}", [o])
         for label, v, o in zip(labels, (first, second), parts, strict=True)
     )
     shown = number_text(value, out_unit, is_count=is_count, is_signed=True)
-    return _Finding(f"{_phrase(recipe, parts[1])} is {shown} ({listed})", value, out_unit, claims=claims)
+    return Finding(f"{phrase_of(recipe, parts[1])} is {shown} ({listed})", value, out_unit, claims=claims)
 
 
-def _date(recipe: AnswerRecipe, o: Observation) -> _Finding:
+def _date(recipe: AnswerRecipe, o: Observation) -> Finding:
     if not isinstance(o.result.value, str):
-        raise _NoAnswerError(f"The observation of step {o.step} names no date.")
+        raise NoAnswerError(f"The observation of step {o.step} names no date.")
     item = next((i for i in o.result.items if i.get("date") == o.result.value), None)
     lowest = item.get("value") if item is not None else None
     at = f" ({number_text(float(lowest), o.result.unit)})" if isinstance(lowest, int | float) else ""
     n = len(o.result.items)
     among = f", among {n} dates" if n else ""
     phrase = str(recipe.options.get("phrase", "")) or f"The date of {o.result.quantity}"
-    return _Finding(f"{phrase} is {o.result.value}{at}{among}", o.result.value)
+    return Finding(f"{phrase} is {o.result.value}{at}{among}", o.result.value)
 
 
-def _zone(recipe: AnswerRecipe, o: Observation) -> _Finding:
-    """The polygon that was picked, its value, and the one that follows."""
-    known = [(str(i["zone"]), float(v)) for i in o.result.items if isinstance(v := i.get("value"), int | float)]
-    picked = _picked_row(recipe, o, known)
-    at = next((v for name, v in known if name == picked), None)
-    if at is None:
-        raise _NoAnswerError("The polygon that was picked has no value on record.")
-    top = recipe.options.get("top")
-    if isinstance(top, int) and top > 1:
-        return _first_of(recipe, o, known, top)
-    equal = [name for name, v in known if v == at]
-    if len(equal) > 1:
-        more = f" and {len(equal) - LISTED} more" if len(equal) > LISTED else ""
-        phrase = recipe.options.get("phrase", "same value")
-        return _Finding(f"{', '.join(equal[:LISTED])}{more} have the {phrase} alike ({row_text(o, at)})", "equal")
-    # those that follow in the order asked for
-    is_down = recipe.options.get("pick", "max" if at == max(v for _, v in known) else "min") == "max"
-    rest = sorted((x for x in known if (x[1] < at if is_down else x[1] > at)), key=lambda x: abs(x[1] - at))
-
-    def shown(v: float) -> str:
-        if o.tool == "measure":
-            return row_text(o, v)
-        return number_text(v * 100, "%") if o.result.kind == "ratio" or _is_share(o) else number_text(v, _zone_unit(o))
-
-    second = f"; next is {rest[0][0]} with {shown(rest[0][1])}" if rest else ""
-    missing = len(o.result.items) - len(known)
-    left = f"; {missing} hold no valid pixel" if missing else ""
-    mine = next(i for i in o.result.items if i.get("zone") == picked)
-    held = mine.get("on_raster")
-    on_image = float(held) if isinstance(held, int | float) else 1.0
-    part = "" if on_image >= 0.995 else f" (in the {number_text(100 * on_image, '%')} of it that lie on the image)"
-    phrase = recipe.options.get("phrase", "extreme value")
-    part += _place_of(mine)
-    second_item = next((i for i in o.result.items if rest and i.get("zone") == rest[0][0]), {})
-    warnings = (
-        (f"The intervals of {picked} and {rest[0][0]} overlap; the order of the two is not certain.",)
-        if rest and _bounds(mine) and _overlap(_bounds(mine), _bounds(second_item))
-        else ()
-    )
-    text = f"{picked} has the {phrase}, {shown(at)}{part}, of {len(known)} {recipe.options.get('noun', 'polygons')}"
-    return _Finding(f"{text}{second}{left}", picked, warnings=warnings)
-
-
-def _picked_row(recipe: AnswerRecipe, o: Observation, known: list[tuple[str, float]]) -> str:
-    """The row that the tool picked; of a table without a pick the one of the recipe's rank."""
-    if isinstance(o.result.value, str):
-        return o.result.value
-    rank = recipe.options.get("rank")
-    if not isinstance(rank, int):
-        raise _NoAnswerError(f"The observation of step {o.step} names no polygon.")
-    if len(known) < rank:
-        raise _NoAnswerError(f"There are {len(known)} polygons with a figure, so none is number {rank}.")
-    return sorted(known, key=lambda x: x[1], reverse=recipe.options.get("pick", "max") == "max")[rank - 1][0]
-
-
-def _bounds(item: Mapping[str, Any]) -> tuple[float, float] | None:
-    low, high = item.get("low"), item.get("high")
-    return (float(low), float(high)) if isinstance(low, int | float) and isinstance(high, int | float) else None
-
-
-def _place_of(item: Mapping[str, Any]) -> str:
-    """Where a row lies that has a number instead of a name."""
-    lon, lat, column, row = (item.get(k) for k in ("lon", "lat", "column", "row"))
-    if isinstance(lon, int | float) and isinstance(lat, int | float):
-        return f" (at {abs(lat):.5f}° {'N' if lat >= 0 else 'S'}, {abs(lon):.5f}° {'E' if lon >= 0 else 'W'})"
-    if isinstance(column, int | float) and isinstance(row, int | float):
-        return f" (at column {column:g}, row {row:g})"
-    return ""
-
-
-def _first_of(recipe: AnswerRecipe, o: Observation, known: list[tuple[str, float]], top: int) -> _Finding:
-    """The first few rows in order, each with its figure."""
-    order = sorted(known, key=lambda x: x[1], reverse=recipe.options.get("pick", "max") == "max")
-    first = order[:top]
-    if len(order) > top and order[top][1] == first[-1][1]:
-        raise _NoAnswerError(
-            f"Number {top} and the next have the same figure, {row_text(o, first[-1][1])}; the first {top} cannot be told."
-        )
-    phrase = recipe.options.get("phrase", "extreme value")
-    listed = "; ".join(f"{name} {row_text(o, v)}" for name, v in first)
-    text = f"The {len(first)} with the {phrase}, of {len(known)} {recipe.options.get('noun', 'polygons')}: {listed}"
-    return _Finding(text, "; ".join(name for name, _ in first))
-
-
-def _changed_rows(parts: list[Observation]) -> tuple[list[tuple[str, float | None]], tuple[str, ...]]:
-    """(name, change) of each row: of one table its own values, of two the second's less the first's. Warnings where the two
-    hold other pixels."""
-    if len(parts) == 1:
-        return [(str(i.get("zone", "")), v if isinstance(v := i.get("value"), int | float) else None)
-                for i in parts[0].result.items], ()  # fmt: skip
-    before, after = ({str(i.get("zone", "")): i for i in o.result.items} for o in parts)
-    if list(before) != list(after) or len(before) != len(parts[0].result.items) or row_unit(parts[0]) != row_unit(parts[1]):
-        raise _NoAnswerError("The tables of the two dates have other rows, so no change follows from them.")
-    out: list[tuple[str, float | None]] = []
-    uneven = []
-    for name, first in before.items():
-        one, two = first.get("value"), after[name].get("value")
-        is_known = isinstance(one, int | float) and isinstance(two, int | float)
-        out.append((name, float(two) - float(one) if is_known else None))  # type: ignore[arg-type]
-        n, m = first.get("n_valid"), after[name].get("n_valid")
-        if isinstance(n, int) and isinstance(m, int) and abs(n - m) > 0.01 * max(n, m):
-            uneven.append(name)
-    if not uneven:
-        return out, ()
-    named = ", ".join(uneven[:LISTED])
-    told = f"In {len(uneven)} of {len(out)} other pixels are valid at the two dates ({named}); a part of the change may be that."
-    return out, (told,)
-
-
-def _change_text(o: Observation, value: float) -> str:
-    unit = row_unit(o)
-    return number_text(value * 100, "%", is_signed=True) if _is_share(o) else number_text(value, unit, is_signed=True)
-
-
-def _change_claims(state: RunState, parts: list[Observation], rows: list[tuple[str, float | None]]) -> tuple[Claim, ...]:
-    """One claim a table that the change rests on."""
-    days = ("before", "after") if len(parts) == 2 else ("change",)
-    return tuple(_claim(state, f"{day}: a table of {len(rows)} polygons", [o]) for day, o in zip(days, parts, strict=True))
-
-
-def _table_of_change(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
-    """The change of each row between two tables."""
-    rows, warnings = _changed_rows(parts)
-    known = [(name, v) for name, v in rows if v is not None]
-    if not known:
-        raise _NoAnswerError("No polygon has a figure at both dates.")
-    o = parts[-1]
-    head = f"{_phrase(recipe, o)}: " + "; ".join(
-        f"{name} {'no figure' if v is None else _change_text(o, v)}" for name, v in rows[:ROWS_SAID]
-    )
-    if len(rows) > ROWS_SAID:
-        (most, high), (least, low) = max(known, key=lambda r: r[1]), min(known, key=lambda r: r[1])
-        head += f"; and {len(rows) - ROWS_SAID:,} more of {len(rows):,}, from {_change_text(o, low)} ({least}) to "
-        head += f"{_change_text(o, high)} ({most})"
-    missing = [name for name, v in rows if v is None]
-    if missing:
-        warnings = (*warnings, f"{len(missing)} of {len(rows)} have no figure: {', '.join(missing[:LISTED])}.")
-    value = "; ".join(f"{name}: {v:.9g}" if v is not None else f"{name}: none" for name, v in rows)
-    return _Finding(head, value[:20_000], row_unit(o), claims=_change_claims(state, parts, rows), warnings=warnings)
-
-
-def _zone_of_change(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> _Finding:
-    """The polygon with the greatest change, loss or gain between two dates."""
-    rows, warnings = _changed_rows(parts)
-    known = [(name, v) for name, v in rows if v is not None]
-    sign, phrase, o = recipe.options.get("change_sign", ""), str(recipe.options.get("phrase", "greatest change")), parts[-1]
-    weight = {"drop": -1.0, "rise": 1.0}.get(str(sign))
-    is_least = recipe.options.get("pick") == "min"
-
-    def size(v: float) -> float:
-        held = abs(v) if weight is None else weight * v
-        return -held if is_least else held
-
-    order = sorted(known, key=lambda r: size(r[1]), reverse=True)
-    rank = recipe.options.get("rank", 1)
-    if not isinstance(rank, int) or len(order) < rank:
-        raise _NoAnswerError("So many polygons have no figure at both dates.")
-    top = recipe.options.get("top")
-    if isinstance(top, int) and top > 1:
-        first = "; ".join(f"{name} {_change_text(o, v)}" for name, v in order[:top])
-        told = f"The {min(top, len(order))} with the {phrase}, of {len(known)} polygons: {first}"
-        return _Finding(told, "; ".join(n for n, _ in order[:top]), claims=_change_claims(state, parts, rows), warnings=warnings)
-    name, value = order[rank - 1]
-    claims = _change_claims(state, parts, rows)
-    if weight is not None and weight * value <= 0 and not is_least:
-        text = f"No polygon has a {'loss' if sign == 'drop' else 'gain'}: {phrase} is {_change_text(o, value)} in {name}"
-        return _Finding(text, "none", claims=claims, warnings=warnings)
-    if sum(v == value for _, v in known) > 1:
-        return _Finding(f"Several polygons have the {phrase} alike ({_change_text(o, value)})", "equal", claims=claims,
-                        warnings=warnings)  # fmt: skip
-    second = f"; next is {order[rank][0]} with {_change_text(o, order[rank][1])}" if len(order) > rank else ""
-    text = f"{name} has the {phrase}, {_change_text(o, value)}, of {len(known)} polygons{second}"
-    return _Finding(text, name, claims=claims, warnings=warnings)
-
-
-def _table(state: RunState, recipe: AnswerRecipe, o: Observation) -> _Finding:
-    """A figure for each of several: the rows in the order of the file, their names as data."""
-    rows = [(str(i.get("zone", "")), v if isinstance(v := i.get("value"), int | float) else None) for i in o.result.items]
-    known = [(name, v) for name, v in rows if v is not None]
-    if recipe.options.get("names"):
-        return _names(recipe, o, rows)
-    if not known:
-        raise _NoAnswerError(f"The observation of step {o.step} has no row with a figure. {o.status.reason}".strip())
-
-    def shown(v: float | int | None) -> str:
-        return "no figure" if v is None else row_text(o, v)
-
-    phrase = _phrase(recipe, o)
-    head = f"{phrase}: " + "; ".join(f"{name} {shown(v)}" for name, v in rows[:ROWS_SAID])
-    if len(rows) > ROWS_SAID:
-        (most, high), (least, low) = max(known, key=lambda r: r[1]), min(known, key=lambda r: r[1])
-        head += f"; and {len(rows) - ROWS_SAID:,} more of {len(rows):,}, from {shown(low)} ({least}) to {shown(high)} ({most})"
-    missing = [name for name, v in rows if v is None]
-    warnings = (f"{len(missing)} of {len(rows)} have no figure: {', '.join(missing[:LISTED])}.",) if missing else ()
-    value = "; ".join(f"{name}: {v:.9g}" if v is not None else f"{name}: none" for name, v in rows)
-    return _Finding(head, value[:20_000], row_unit(o), warnings=warnings)
-
-
-def _names(recipe: AnswerRecipe, o: Observation, rows: list[tuple[str, float | int | None]]) -> _Finding:
-    """Who is left by the conditions, with the figure of each where it tells more than that there is one."""
-    noun, n = str(recipe.options.get("noun", "")), recipe.options.get("n")
-    of_all = f" of {n:,}" if isinstance(n, int) else ""
-    if not rows:
-        return _Finding(f"None{of_all} {noun}", "none")
-    spec = o.arguments.get("spec")
-    is_bare = isinstance(spec, dict) and spec.get("metric") == "count"
-    said = [name if is_bare or v is None else f"{name} ({row_text(o, v)})" for name, v in rows[: 2 * ROWS_SAID]]
-    more = f"; and {len(rows) - len(said):,} more" if len(rows) > len(said) else ""
-    text = f"{len(rows):,}{of_all} {noun}: {'; '.join(said)}{more}"
-    return _Finding(text, "; ".join(name for name, _ in rows)[:20_000])
-
-
-def _rows_beyond(recipe: AnswerRecipe, o: Observation) -> _Finding:
-    """How many, which share or which of a table's rows have a figure beyond a number; rows without one are told."""
-    rows = [(str(i.get("zone", "")), v if isinstance(v := i.get("value"), int | float) else None) for i in o.result.items]
-    known = [(name, v) for name, v in rows if v is not None]
-    limit, op, how = recipe.options.get("value"), str(recipe.options.get("op", ">")), str(recipe.options.get("as", "count"))
-    if not known or not isinstance(limit, int | float) or op not in (">", ">=", "<", "<="):
-        raise _NoAnswerError(f"The observation of step {o.step} has no row that could be compared.")
-    does = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}[op]
-    bound = convert(limit, recipe.unit, row_unit(o)) if recipe.unit not in ("", "1") else limit
-    hits = [(name, v) for name, v in known if does(v, bound)]
-    missing = len(rows) - len(known)
-    warnings = (f"{missing} of {len(rows)} have no figure and are not counted.",) if missing else ()
-    what = f"{recipe.options.get('phrase', 'a figure')} {op} {row_text(o, bound)}"
-    named = "; ".join(f"{name} ({row_text(o, v)})" for name, v in hits[:ROWS_SAID])
-    more = f"; and {len(hits) - ROWS_SAID} more" if len(hits) > ROWS_SAID else ""
-    listed = f": {named}{more}" if hits else ""
-    text = f"{len(hits)} of {recipe.options.get('noun', 'the polygons')} have {what}{listed}"
-    if how == "names":
-        return _Finding(text, "; ".join(name for name, _ in hits) or "none", warnings=warnings)
-    if how == "share":
-        share = len(hits) / len(known)
-        return _Finding(f"{number_text(100 * share, '%')}: {text}", share, "1", warnings=warnings)
-    return _Finding(text, len(hits), "1", warnings=warnings)
-
-
-def row_unit(o: Observation) -> str:
-    """The unit of the rows of a table; of a measure the result's own, of zones of an image that of their statistic."""
-    return o.result.unit if o.tool == "measure" else "1" if _is_share(o) else _zone_unit(o)
-
-
-def row_text(o: Observation, value: float | int) -> str:
-    """One row's figure with its unit, as it stands in a sentence."""
-    spec = o.arguments.get("spec")
-    metric = spec.get("metric") if isinstance(spec, dict) else ""
-    if (o.tool == "measure" and metric == "ratio" and o.result.unit == "1") or (o.tool == "execute" and _is_share(o)):
-        return number_text(value * 100, "%")
-    return number_text(value, row_unit(o), is_count=metric == "count")
-
-
-def _zonal_params(o: Observation) -> dict[str, Any]:
-    """Parameters of the graph's last node."""
-    nodes, output = o.arguments.get("nodes"), o.arguments.get("output")
-    found = [n for n in nodes if isinstance(n, dict) and n.get("id") == output] if isinstance(nodes, list) else []
-    params = found[0].get("params") if found else None
-    return params if isinstance(params, dict) else {}
-
-
-def _is_share(o: Observation) -> bool:
-    return _zonal_params(o).get("statistic") == "share"
-
-
-def _zone_unit(o: Observation) -> str:
-    """The unit of the values of a table whose own value is a name."""
-    params = _zonal_params(o)
-    if params.get("statistic") == "area":
-        return str(params.get("unit", "m2"))
-    ranges = o.evidence.source.get("ranges")
-    held = ranges.get(str(_zonal_input(o))) if isinstance(ranges, dict) else None
-    return str(held.get("unit", "1")) if isinstance(held, dict) else "1"
-
-
-def _zonal_input(o: Observation) -> str:
-    nodes, output = o.arguments.get("nodes"), o.arguments.get("output")
-    found = [n for n in nodes if isinstance(n, dict) and n.get("id") == output] if isinstance(nodes, list) else []
-    inputs = found[0].get("inputs") if found else None
-    return str(inputs[0]) if isinstance(inputs, list) and inputs else ""
-
-
-def _boolean(recipe: AnswerRecipe, o: Observation) -> _Finding:
+def _boolean(recipe: AnswerRecipe, o: Observation) -> Finding:
     r = o.result
     noun = str(recipe.options.get("noun", ""))
     if isinstance(r.value, bool):
-        return _Finding(f"{'Yes' if r.value else 'No'}{f': {noun}' if noun else ''}", r.value)
+        return Finding(f"{'Yes' if r.value else 'No'}{f': {noun}' if noun else ''}", r.value)
     value, unit = _number(recipe, o)
     limit = recipe.options.get("value", 0)
     op = str(recipe.options.get("op", ">"))
     if not isinstance(limit, int | float) or op not in (">", ">=", "<", "<="):
-        raise _NoAnswerError("The plan's comparison cannot be carried out.")
+        raise NoAnswerError("The plan's comparison cannot be carried out.")
     holds = {">": value > limit, ">=": value >= limit, "<": value < limit, "<=": value <= limit}[op]
     shown = number_text(value, unit, is_count=r.kind == "count")
-    what = f"{shown} {_noun(recipe, value)}" if r.kind == "count" and noun else f"{_phrase(recipe, o)} is {shown}"
-    return _Finding(f"{'Yes' if holds else 'No'}: {what}{_support_note(o)}", holds)
+    what = f"{shown} {noun_of(recipe, value)}" if r.kind == "count" and noun else f"{phrase_of(recipe, o)} is {shown}"
+    return Finding(f"{'Yes' if holds else 'No'}: {what}{_support_note(o)}", holds)
 
 
-def _text(o: Observation) -> _Finding:
+def _text(o: Observation) -> Finding:
     if o.result.value is None:
-        raise _NoAnswerError(f"The observation of step {o.step} says nothing. {o.status.reason}".strip())
+        raise NoAnswerError(f"The observation of step {o.step} says nothing. {o.status.reason}".strip())
     value = str(o.result.value)
     top = next((i for i in o.result.items if i.get("class") == value), {}) if o.result.kind == "class" else {}
     told = []
@@ -675,7 +386,7 @@ def _text(o: Observation) -> _Finding:
     n = o.evidence.intermediate.get("windows")
     if isinstance(k := top.get("windows"), int) and isinstance(n, int):
         told.append(f"the likeliest in {k} of {n} windows")
-    return _Finding(f"{value} ({', '.join(told)})" if told else value, value)
+    return Finding(f"{value} ({', '.join(told)})" if told else value, value)
 
 
 # --- multiple choice --------------------------------------------------------------------------------------
@@ -684,8 +395,8 @@ _NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", 
 _QUANTITY = re.compile(rf"({_NUMBER})\s*({UNIT_PATTERN})?(?![\w²])", re.IGNORECASE)
 
 
-def _choose(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str:
-    """The key of the option that the finding supports; _NoAnswerError where none or more than one fits."""
+def _choose(finding: Finding, recipe: AnswerRecipe, question: Question) -> str:
+    """The key of the option that the finding supports; NoAnswerError where none or more than one fits."""
     if isinstance(finding.value, bool):
         return _one(finding, question, lambda text: _yes_no(text) is finding.value)
     if isinstance(finding.value, str):
@@ -705,14 +416,14 @@ def _choose(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str:
     return _nearest(finding, recipe, question)
 
 
-def _one(finding: _Finding, question: Question, fits: Any) -> str:
+def _one(finding: Finding, question: Question, fits: Any) -> str:
     found = [k for k, text in question.choices.items() if fits(text)]
     if len(found) != 1:
-        raise _NoAnswerError(f"{finding.text} {'No option says this.' if not found else 'More than one option says this.'}")
+        raise NoAnswerError(f"{finding.text} {'No option says this.' if not found else 'More than one option says this.'}")
     return found[0]
 
 
-def _nearest(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str:
+def _nearest(finding: Finding, recipe: AnswerRecipe, question: Question) -> str:
     value, unit = float(finding.value), finding.unit or "1"
     stated = recipe.options.get("tolerance", CHOICE_TOLERANCE)
     tolerance = float(stated) if isinstance(stated, int | float) else CHOICE_TOLERANCE
@@ -730,7 +441,7 @@ def _nearest(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str
     if len(inside) == 1 and not distances:
         return inside[0]
     if len(inside) > 1:
-        raise _NoAnswerError(f"{finding.text} More than one option covers it.")
+        raise NoAnswerError(f"{finding.text} More than one option covers it.")
     distances.sort()
     if not inside and distances:
         distance, size, key = distances[0]
@@ -739,7 +450,7 @@ def _nearest(finding: _Finding, recipe: AnswerRecipe, question: Question) -> str
             return key
     elif inside and (not distances or distances[0][0] > 0):
         return inside[0]
-    raise _NoAnswerError(
+    raise NoAnswerError(
         f"{finding.text} No option lies within {tolerance:.0%} of it.".replace("%", " %", 1)
         if "%" not in finding.text
         else f"{finding.text} No option lies near enough."
@@ -814,14 +525,6 @@ def _plain(text: str) -> str:
 
 
 # --- pieces of text ---------------------------------------------------------------------------------------
-def _phrase(recipe: AnswerRecipe, o: Observation) -> str:
-    phrase = str(recipe.options.get("phrase", ""))
-    return phrase or f"{o.result.kind.capitalize()}{f' of {o.result.quantity}' if o.result.quantity else ''}"
-
-
-def _noun(recipe: AnswerRecipe, value: float) -> str:
-    noun = str(recipe.options.get("noun", ""))
-    return str(recipe.options.get("noun_one", noun)) if value == 1 else noun
 
 
 def _support_note(o: Observation) -> str:
@@ -843,11 +546,11 @@ def _method_note(state: RunState, recipe: AnswerRecipe, parts: list[Observation]
     perceived.
     """
     notes = []
-    for o in _with_ancestors(state, [p.id for p in parts]):
+    for o in with_ancestors(state, [p.id for p in parts]):
         note = _method(o.observation)
         if note:
             notes.append(note)
-    return f"; {'; '.join(_unique(notes))}" if notes else ""
+    return f"; {'; '.join(unique(notes))}" if notes else ""
 
 
 def _person_note(state: RunState, held: Mapping[int, ObservationState]) -> str:
@@ -857,28 +560,28 @@ def _person_note(state: RunState, held: Mapping[int, ObservationState]) -> str:
         f"the value is {o.verdict.author}’s, not the machine’s"
         if o.id in direct
         else f"{o.verdict.author} changed what observation {o.observation.step} found"
-        for o in _with_ancestors(state, list(direct))
+        for o in with_ancestors(state, list(direct))
         if o.corrects and o.verdict is not None
     ]
-    return f"; {'; '.join(_unique(notes))}" if notes else ""
+    return f"; {'; '.join(unique(notes))}" if notes else ""
 
 
 def _quality_note(state: RunState, parts: list[Observation]) -> str:
     """What share of the pixels the quality bands took out, of the observations and of what they rest on together; '' where none
     was used."""
-    under = [o.observation for o in _with_ancestors(state, [p.id for p in parts])]
+    under = [o.observation for o in with_ancestors(state, [p.id for p in parts])]
     masked = [(o, q) for o in under if isinstance(q := o.evidence.intermediate.get("quality_masked"), dict)]
     n, of = (sum(int(x) for _, q in masked if isinstance(x := q.get(k), int)) for k in ("n_px", "of_px"))
     if not of:
         return ""
-    named = _unique(_quality_name(x) for o, _ in masked for x in _list(o.evidence.validity.get("quality_mask")))
+    named = unique(_quality_name(x) for o, _ in masked for x in list_of(o.evidence.validity.get("quality_mask")))
     return f"; {n:,} of {of:,} pixels ({number_text(100 * n / of, '%')}) were left out as {' and '.join(named)}"
 
 
 def _quality_name(entry: Any) -> str:
     """An entry of ``validity.quality_mask`` in words: perceive tells band and flags, execute a text."""
     if isinstance(entry, dict):
-        return f"{', '.join(str(f) for f in _list(entry.get('flags')))} by {entry.get('scheme')}"
+        return f"{', '.join(str(f) for f in list_of(entry.get('flags')))} by {entry.get('scheme')}"
     return str(entry)
 
 
@@ -896,7 +599,7 @@ def _method(o: Observation) -> str:
         limit = stated if isinstance(stated, int | float) else number
         how = " (Otsu's threshold)" if stated == "otsu" or o.configuration.fine.endswith("/otsu") else ""
         if method.get("kind") == "class_value":
-            values = ", ".join(str(v) for v in _list(method.get("values")))
+            values = ", ".join(str(v) for v in list_of(method.get("values")))
             return f"{targets} by the class map's values {values}"
         if name and limit is not None:
             side = "<" if method.get("side") == "below" else ">"
@@ -910,22 +613,6 @@ def _method(o: Observation) -> str:
     return ""
 
 
-def _claim(state: RunState, text: str, parts: list[Observation]) -> Claim:
-    return Claim(text=text[:1000], based_on=tuple(o.id for o in _with_ancestors(state, [p.id for p in parts])))
-
-
-def _with_ancestors(state: RunState, ids: list[str]) -> list[ObservationState]:
-    """These observations and all that they rest on, in the order of the log."""
-    found: set[str] = set()
-    todo = list(ids)
-    while todo:
-        at = todo.pop()
-        if at not in found and at in state.observations:
-            found.add(at)
-            todo.extend(state.observations[at].observation.parents)
-    return [o for o in state.observations.values() if o.id in found]
-
-
 def _warnings(plan: Plan, under: list[ObservationState]) -> tuple[str, ...]:
     """Warnings of the plan, and those that the tools wrote to the logs of what the answer rests on."""
     out = list(plan.warnings)
@@ -936,16 +623,4 @@ def _warnings(plan: Plan, under: list[ObservationState]) -> tuple[str, ...]:
         out.extend(line.message for line in status.log if line.level in ("warning", "error"))
         # warnings about how the call fits the question's words stand with the check, not in the answer
         out.extend(c.message for c in o.checks if (c.severity, c.outcome) == ("warn", "failed") and c.family != "contract")
-    return _unique(out)
-
-
-def _unique(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(items))
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
-    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
+    return unique(out)

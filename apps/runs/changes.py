@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.agent.answers import row_text, row_unit
+from apps.agent.tables_told import row_text, row_unit
 from apps.agent.units import number_text
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
