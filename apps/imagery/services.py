@@ -302,6 +302,21 @@ def scene_ingest_now(
     return scene
 
 
+def scenes_of_times(scene: Scene) -> list[Scene]:
+    """The scene and, where its file holds several times, those of the others, ingested at once, in order."""
+    if not scene.facts or len(scene.facts.get("times") or ()) <= 1 or scene.hints.get("time_index") != 0:
+        return [scene]
+    others = Scene.objects.filter(
+        project_id=scene.project_id, original_id=scene.original_id, name=scene.name, created_at__gte=scene.created_at
+    ).exclude(pk=scene.pk)
+    held = {int(o.hints["time_index"]): o for o in others.order_by("-created_at") if o.hints.get("time_index")}
+    for other in held.values():
+        if other.status != Scene.READY:
+            _ingest(other, SceneHints.model_validate(other.hints))
+            other.refresh_from_db()
+    return [scene, *(held[k] for k in sorted(held))]
+
+
 def make_hints(values: dict[str, Any]) -> SceneHints:
     """Hints from plain values. UserError BAD_ARGUMENT with the reason where they cannot be."""
     try:
@@ -328,7 +343,8 @@ def _ingest(scene: Scene, hints: SceneHints) -> None:
     with tempfile.TemporaryDirectory(prefix="job-", dir=root) as folder:
         done = ingest_file(source, Path(folder), scene.name, hints, scene_id=str(scene.pk), artifact=scene.original_id)
         cog = artifact_put(data=done.cog, project_id=scene.project_id, media_type=COG_TYPE, name=f"{Path(scene.name).stem}.tif")
-    _store(scene, done.facts, done.counts, cog.digest, hints, done.info, done.findings, done.statistics)
+    info = done.info.model_copy(update={"artifact": _pixels_of(scene, done.facts, cog.digest)})
+    _store(scene, done.facts, done.counts, cog.digest, hints, info, done.findings, done.statistics)
     if len(done.facts.times) > 1 and hints.time_index is None:
         _other_times(scene, done.facts, hints)
 
@@ -363,9 +379,16 @@ def _other_times(scene: Scene, facts: RasterFacts, hints: SceneHints) -> None:
         transaction.on_commit(lambda key=key: _enqueue(key))  # type: ignore[misc]
 
 
+def _pixels_of(scene: Scene, facts: RasterFacts, cog_id: str) -> str:
+    """The digest that names a scene's pixels: the file's own, but the COG's where the file holds several times or variables, of
+    which the scene is one. What is kept of pixels is kept under it."""
+    is_one_of_several = len(facts.times) > 1 or len(facts.variables) > 1
+    return cog_id if is_one_of_several or not scene.original_id else scene.original_id
+
+
 def _settle(scene: Scene, facts: RasterFacts, counts: RasterCounts, cog_id: str, hints: SceneHints) -> None:
     """Info, findings and statistics anew from what is known, over the COG."""
-    artifact = scene.original_id or cog_id
+    artifact = _pixels_of(scene, facts, cog_id)
     found = inspect(facts, counts, scene.name, hints, scene_id=str(scene.pk), artifact=artifact)
     statistics = _statistics(scene, found.info, cog_id)
     found = finish(found, statistics)

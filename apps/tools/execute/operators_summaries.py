@@ -15,7 +15,7 @@ from apps.core.evidence.observation import Frozen
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
 from apps.tools.execute.indices import VEGETATION_INDICES
 from apps.tools.execute.operators_products import same_grid
-from apps.tools.execute.scales import AreaMean, PowerMean, check_scale, has_uneven_pixels, scale_notes
+from apps.tools.execute.scales import AreaMean, PowerMean, area_notes, check_scale, has_uneven_pixels, scale_notes
 from apps.tools.execute.types import (
     Accumulator,
     Call,
@@ -478,7 +478,7 @@ def _plan_series(call: Call) -> Planned:
     unit = "1" if p.pick or p.over == "count_above" else unit
     kind = ValueType("value", "date" if p.pick else "series", source.quantity, unit, span)
     return Planned(kind, reduce=lambda: _per_date(call), finish=finish,
-                   notes=(*scale_notes(source, p.statistic), *_series_places(call)))
+                   notes=(*scale_notes(source, p.statistic), *area_notes(source, p.statistic), *_series_places(call)))
 
 
 def _per_date(call: Call) -> list[Target]:
@@ -545,7 +545,8 @@ def _plan_trend(call: Call) -> Planned:
 
     kind = ValueType("value", "trend", source.quantity, f"{source.unit}/year",
                      PhysicalRange(why="a slope depends on the time span"))
-    return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=_series_places(call))
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish,
+                   notes=(*area_notes(source, p.statistic), *_series_places(call)))
 
 
 register(Operator(

@@ -37,7 +37,7 @@ from apps.tools.execute.operators_summaries import (
     statistic_of,
     unit_of_statistic,
 )
-from apps.tools.execute.scales import scale_notes
+from apps.tools.execute.scales import area_notes, scale_notes
 from apps.tools.execute.types import (
     Call,
     NoParams,
@@ -292,7 +292,8 @@ def _plan_zonal(call: Call) -> Planned:
     def reduce() -> list[Any]:
         return [((call.names[0],), Zonal(masks, TrueArea if by_mask else lambda: accumulators_for(s)))]
 
-    return Planned(kind, reduce=reduce, finish=finish, notes=() if by_mask else scale_notes(raster, s.statistic))
+    notes = area_notes(raster, p.statistic) + (() if by_mask else scale_notes(raster, s.statistic))
+    return Planned(kind, reduce=reduce, finish=finish, notes=notes)
 
 
 register(Operator(

@@ -71,6 +71,14 @@ def has_uneven_pixels(grid: Grid) -> bool:
     return bool(areas.min() < (1 - _UNEVEN_SHARE) * areas.max())
 
 
+def area_notes(raster: RasterType, statistic: str) -> tuple[tuple[str, str], ...]:
+    """What is told with figures of each date or zone, where pixels that differ in area count alike."""
+    if statistic not in ("mean", "median", "std", "percentile", "share") or not has_uneven_pixels(raster.grid):
+        return ()
+    return (("warning", ("Pixels differ in area on this grid, and each counts alike. Bring the raster to an equal-area grid "
+                         "first (raster.product.reproject, EPSG:6933) where that matters.")),)
+
+
 class AreaMean:
     """Mean and variance of values, each weighted by the area of its pixel; summed cell by cell, so that no window shows."""
 

@@ -208,6 +208,22 @@ def test_times_of_a_netcdf_become_scenes(project: Project, tmp_path: Path, monke
     assert dates == ["2001-01-01", "2001-01-31", "2001-03-02"]
 
 
+def test_times_of_a_netcdf_are_all_taken_at_once_and_named_apart(project: Project, tmp_path: Path) -> None:
+    from tests.unit.imagery.test_netcdf import make
+
+    stored = make(tmp_path / "t.nc", times=3)
+    scenes = services.scenes_of_times(services.scene_ingest_now(project=project, path=tmp_path / "t.nc"))
+    infos = [s.scene_info for s in scenes]
+    assert [str(i.acquired_at)[:10] for i in infos] == ["2001-01-01", "2001-01-31", "2001-03-02"]
+    # what is kept of pixels is kept under the scene's digest: one for each time
+    assert len({i.artifact for i in infos}) == 3
+    for k, (scene, info) in enumerate(zip(scenes, infos, strict=True)):
+        with open_scene(info, scene_paths([str(scene.pk)])[str(scene.pk)]) as reader:
+            assert float(reader.read([1], (5, 5, 1, 1)).data[0, 0, 0]) == pytest.approx((stored[5, 5] + k) * 0.02 + 1)
+    one = services.scene_ingest_now(project=project, path=SAMPLES / "landsat7_p15r32_2002-07-20.tif")
+    assert services.scenes_of_times(one) == [one] and one.scene_info.artifact == one.original_id
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_sample_is_loaded_once() -> None:
     project, n = sample_load()

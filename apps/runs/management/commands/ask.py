@@ -15,7 +15,7 @@ from apps.accounts.services import project_create
 from apps.core.errors import UserError
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import VectorLayer
-from apps.imagery.services import clean_name, scene_ingest_now, scenes_of_band_files
+from apps.imagery.services import clean_name, scene_ingest_now, scenes_of_band_files, scenes_of_times
 from apps.imagery.vector_layers import accuracy_from_text, vector_add_now
 from apps.imagery.vectors import is_vector_name
 from apps.runs import present, selectors, services
@@ -96,7 +96,7 @@ class Command(BaseCommand):
             scene_ingest_now(project=project, path=path, roles=roles or None, gsd_m=gsd_m, acquired_at=date, hints=said)
             for path, date in zip(files, dates, strict=True)
         ]
-        scenes = scenes_of_band_files(project=project, scenes=scenes)
+        scenes = scenes_of_band_files(project=project, scenes=[s for one in scenes for s in scenes_of_times(one)])
         landmarks = (
             landmarks_from_text(options["landmarks"], [s.scene_info for s in scenes], may_read_files=True)
             if options["landmarks"]
