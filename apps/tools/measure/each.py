@@ -139,6 +139,11 @@ def _of_its_own(arguments: MeasureArguments, subject: Measured, reference: Measu
         pick = {"minimum": min, "maximum": max}.get(spec.distance_statistic, min)
         rows: list[dict[str, JsonValue]] = [
             {"zone": name, "value": pick(gaps[i] for i in at), "n_features": len(at)} for name, at in groups]
+        if figure.high is not None:
+            # how far the ends may lie off is the same for each
+            off = figure.high - figure.value
+            for one in rows:
+                one |= {"low": max(0.0, float(str(one["value"])) - off), "high": float(str(one["value"])) + off}
         _place_rows(subject, rows, groups)
         return Table(rows, evidence={"to": reference.source.name if reference is not None else "the nearest other",
                                      "row_is": "the shortest distance of its features"})
@@ -167,12 +172,29 @@ def _of_its_own(arguments: MeasureArguments, subject: Measured, reference: Measu
     ground = ground_of(subject)
     shapes = brought_to(ground, subject, subject.features)
     rows = []
+    off_by = _drawn_slack(subject, spec.metric)
     for name, at in groups:
-        rows.append({"zone": name, "value": total_of(ground, [shapes[i] for i in at], spec.metric), "n_features": len(at)})
+        value = total_of(ground, [shapes[i] for i in at], spec.metric)
+        off = 0.0 if off_by is None else sum(off_by[i] for i in at)
+        rows.append({"zone": name, "value": value, "n_features": len(at),
+                     **({} if off_by is None else {"low": max(0.0, value - off), "high": value + off})})
     total = total_of(ground, shapes, spec.metric)
     out = Table(rows, total, evidence={"method": "geodesic" if ground.crs else "gsd"})
+    if off_by is not None and subject.accuracy is not None:
+        out.evidence |= {"interval_from": subject.accuracy.text, "accuracy_m": subject.accuracy.metres,
+                         "interval_is": "floor" if subject.accuracy.is_floor else "declared"}
     _tell_double(out, sum(float(str(r["value"])) for r in rows), spec.metric, subject.source.name)
     return out
+
+
+def _drawn_slack(subject: Measured, metric: str) -> list[float] | None:
+    """By how much the area or length of each drawn feature may be off; None where how exact they are is not known."""
+    if subject.accuracy is None:
+        return None
+    try:
+        return figures_of(subject, metric)[1]
+    except ModelError:
+        return None
 
 
 def _place_rows(subject: Measured, rows: list[dict[str, JsonValue]], groups: Sequence[tuple[str, list[int]]]) -> None:

@@ -133,9 +133,13 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.statistic and (spec.metric not in ("area", "length") or spec.each or spec.clip):
         raise ModelError("A statistic is one of the areas or lengths of single instances, neither cut nor listed.",
                          code="BAD_ARGUMENT")
+    notes |= apply_conditions(subject, opened, [c for c in spec.where if c.is_given])
     whole = (_whole(ctx, arguments, subject, reference) if spec.denominator == "subject" and not spec.clip and not spec.each
              else None)
-    notes |= apply_conditions(subject, opened, spec.where)
+    more = apply_conditions(subject, opened, [c for c in spec.where if not c.is_given])
+    notes["conditions"] = [*cast(list[JsonValue], notes.get("conditions", [])), *cast(list[JsonValue], more.get("conditions", []))]
+    if not notes["conditions"]:
+        del notes["conditions"]
     if spec.each:
         if spec.length_of == "outline":
             subject.features = [g.boundary for g in subject.features or []]
@@ -230,6 +234,10 @@ def _table(ctx: ToolContext, arguments: MeasureArguments, opened: Mapping[str, M
         items.append(scaled)
     for message in table.warnings:
         ctx.log("warning", message)
+    if not any("low" in row for row in table.rows):
+        table.evidence.setdefault("interval_from",
+                                  "none: how exactly the shapes were drawn, or what lies near a limit, is not known")
+        ctx.log("info", "No row has an interval: " + str(table.evidence["interval_from"]).removeprefix("none: ") + ".")
     known = [i for i in items if isinstance(i["value"], (int, float))]
     value: str | float | None = None
     if spec.pick:
