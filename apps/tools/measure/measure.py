@@ -133,13 +133,9 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.statistic and (spec.metric not in ("area", "length") or spec.each or spec.clip):
         raise ModelError("A statistic is one of the areas or lengths of single instances, neither cut nor listed.",
                          code="BAD_ARGUMENT")
-    notes |= apply_conditions(subject, opened, [c for c in spec.where if c.is_given])
     whole = (_whole(ctx, arguments, subject, reference) if spec.denominator == "subject" and not spec.clip and not spec.each
              else None)
-    more = apply_conditions(subject, opened, [c for c in spec.where if not c.is_given])
-    notes["conditions"] = [*cast(list[JsonValue], notes.get("conditions", [])), *cast(list[JsonValue], more.get("conditions", []))]
-    if not notes["conditions"]:
-        del notes["conditions"]
+    notes |= apply_conditions(subject, opened, spec.where)
     if spec.each:
         if spec.length_of == "outline":
             subject.features = [g.boundary for g in subject.features or []]
