@@ -140,16 +140,19 @@ class Grid(BaseModel):
         return self.is_geographic and not _crs(str(self.crs)).is_derived
 
     def wgs84(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Longitude and latitude in degrees where the maps of this site show map coordinates; arrays welcome. Those of a grid in
-        degrees are taken as they are, beyond 180 too.
+        """Longitude and latitude in degrees of WGS 84, as the maps of this site show map coordinates; arrays welcome. Those of a
+        grid in degrees may lie beyond 180, as they do there.
 
         Raises ValueError where the grid has no CRS.
         """
-        if self.is_plate_carree:
-            return self.lonlat(x, y)
         if self.crs is None:
             raise ValueError("the grid has no CRS")
+        if self.crs == "EPSG:4326":
+            return x, y
         lon, lat = transformer(self.crs, "EPSG:4326").transform(x, y)
+        if self.is_plate_carree:
+            own, _ = self.lonlat(x, y)
+            lon = np.asarray(own) + (np.asarray(lon) - np.asarray(own) + 180) % 360 - 180
         return lon, lat
 
     def ground_m(self, col: Any, row: Any, to_col: Any, to_row: Any) -> NDArray[np.float64]:
@@ -298,8 +301,8 @@ class Grid(BaseModel):
         return math.sqrt(self._pixel_area_at((self.width - 1) / 2, (self.height - 1) / 2))
 
     def lonlat_bounds(self) -> tuple[float, float, float, float]:
-        """(west, south, east, north) in degrees of WGS 84 (of its own datum for a grid in degrees) over the densified outline;
-        east may be less than west over the antimeridian. About a pole that lies inside, all longitudes and the pole itself."""
+        """(west, south, east, north) in degrees of WGS 84 over the densified outline; east may be less than west over
+        the antimeridian. About a pole that lies inside, all longitudes and the pole itself."""
         t = np.linspace(0, 1, 21)
         w, h = float(self.width), float(self.height)
         cols = np.concatenate([t * w, np.full(21, w), t[::-1] * w, np.zeros(21)])
