@@ -173,6 +173,7 @@ class Condition(Frozen):
     op: Literal[">", ">=", "<", "<="] = ">"
     value: FiniteFloat | None = Field(default=None, ge=0, description="in ``unit``")
     unit: str = Field(default="", max_length=20, description="m2, ha, … for an area, m, km, … for a length")
+    is_given: bool = Field(default=False, description="of a share: it holds for the whole too, and not for the part alone")
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:

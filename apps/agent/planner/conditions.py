@@ -75,7 +75,10 @@ def sizes_said(t: Text, things: Mapping[int, tuple[int, str]], lines: frozenset[
                 out.refusal = figure[1:]
                 return out
             out.owners.add(owner)
-            out.where += _limits(m, figure, unit)
+            # "the fields larger than 2 ha" narrows what is spoken of; "are larger than 2 ha" is said of it
+            is_said = re.search(r"\b(?:are|is|were|was|have|has|measures?|covers?) ", m["verb"]) is not None
+            is_given = not m["lead"] and (not is_said or re.match(r"(?:that|which|who|whose)\b", m["verb"]) is not None)
+            out.where += [w.model_copy(update={"is_given": is_given}) for w in _limits(m, figure, unit)]
             t.mark(m.start() + len(m["lead"]) if m["lead"] else m.start(), m.end())
     return out
 

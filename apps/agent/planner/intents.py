@@ -11,6 +11,7 @@ from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.limits import CHANGE, DROP, LEAST, MOST, RISE, Threshold, names_in
 from apps.agent.planner.stated import span_said
 from apps.agent.planner.text import Text
+from apps.agent.planner.thing_words import is_extreme_of_a_thing
 from apps.agent.units import dimension
 from apps.core.evidence.plan import Question
 
@@ -42,6 +43,8 @@ def intent_of(
         r"\bhow (?:far|close)(?: apart)?\b|\b(?:the )?distances?\b|\bhow many (?:km|metres|meters|m|kilometres|kilometers)\b"
     ) or (dimension(unit) == "length" and len(targets) == 2):
         which = "minimum"
+        if is_extreme_of_a_thing(t):
+            return None
         if t.take(r"\b(?:shortest|closest|nearest|minimum|smallest|least)\b"):
             which = "minimum"
         elif t.take(r"\b(?:longest|largest|maximum|farthest|furthest|greatest)\b"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.text import Text
-from apps.agent.planner.thing_words import DISTANCE, Roles
+from apps.agent.planner.thing_words import DISTANCE, SHARE, Roles, is_extreme_of_a_thing
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
 
 _DENSITY = {"km2": "1/km2", "ha": "1/ha", "m2": "1/m2"}
@@ -36,6 +36,9 @@ def measured_fields(
     read = _metric(t, roles, unit, limit, noun, is_one=is_one)
     if isinstance(read, str):
         return read
+    if read["what"] == "share" and not roles.relation and "where" in out:
+        # without anything else that could be the part, the conditions tell it
+        out["where"] = tuple({**w, "is_given": False} for w in out["where"])
     return _cut_or_listed(t, out | read, roles, noun, is_one=is_one)
 
 
@@ -47,6 +50,8 @@ def _metric(
     is_distance = t.take(rf"{DISTANCE}|\bhow many (?:km|metres|meters|m|kilometres|kilometers)\b") is not None
     if is_distance or roles.kind == "distance":
         which = "minimum"
+        if is_extreme_of_a_thing(t) and not roles.pick:
+            return _OTHER_EXTREME
         if roles.pick:
             return {"what": "distance", "distance_statistic": which}
         if t.take(r"\b(?:mean|average)\b"):
@@ -68,7 +73,7 @@ def _metric(
         return {"what": "density", "unit": _DENSITY[per]}
     if dimension(unit) == "length" and t.said(r"\bareas?\b") and not t.said(r"\blengths?\b|\blong\b"):
         return f"An area is not given in {unit}."
-    if t.take(_SHARE) or unit == "%":
+    if t.take(SHARE) or unit == "%":
         if not roles.relation and not roles.reference and not roles.where:
             return "A share of what? Name the relation, like “within 100 m of the water”."
         return {"what": "share"}
@@ -225,4 +230,3 @@ _LINES_IN = (
 )
 # Relations that tell which part of a thing is meant.
 CUTS = frozenset({"inside", "outside", "within", "beyond"})
-_SHARE = r"\b(?:what |which )?(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b|%"

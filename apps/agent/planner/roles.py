@@ -11,7 +11,16 @@ from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.singles import PATCH, WHOLE, conditions, nearest_one, single_piece, those_that
 from apps.agent.planner.spatial import EACH_WORDS, OUTLINE_WORDS, SIGN, Found, Relation, nearest_in, relation_in
 from apps.agent.planner.text import Text
-from apps.agent.planner.thing_words import DISTANCE, PREPOSITION, Roles, names_the_image, spans_at, take_signs, targets_at
+from apps.agent.planner.thing_words import (
+    DISTANCE,
+    PREPOSITION,
+    SHARE,
+    Roles,
+    names_the_image,
+    spans_at,
+    take_signs,
+    targets_at,
+)
 from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
 from apps.core.evidence.plan import Question
 from apps.core.geo.vector import LINES, POINTS, POLYGONS
@@ -32,6 +41,9 @@ def read_roles(t: Text, found: Found, question: Question, ranked: Ranked | None 
     roles = _roles(t, found, question, has_sizes=bool(sizes.where))
     if roles.refusal:
         return roles
+    if sizes.where and not t.said(SHARE):
+        # of what is no share, the whole is not spoken of
+        sizes.where = [w.model_copy(update={"is_given": False}) for w in sizes.where]
     if sizes.where:
         if roles.kind not in ("measure", "distance") or not roles.subject:
             return Roles(refusal="A limit of size is one of things that are counted, measured or listed, not of pixels.")
@@ -88,6 +100,11 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
     areas = [k for k in named if is_areas(k)]
 
     which = t.find(rf"\b(?:(?:in|for|inside|of) )?(?:which|what)(?: one)?(?: of)? *({SIGN})")
+    if is_of_image and signs and (extreme_piece := _extreme_piece(t)):
+        return Roles(
+            refusal=f"The {extreme_piece} is not told beside polygons or other things: ask for it of the image alone, or which "
+            "of the polygons has most of it by area."
+        )
     if which and len(areas) == 1 and is_areas(signs[which[1]]) and is_of_image and not is_distance:
         t.mark(*which.span())
         if not t.has(rf"\b{SUPERLATIVE}\b|\b(?:maximum|minimum)\b"):
@@ -182,6 +199,17 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
             take_signs(t)
             return Roles("measure", subject=one, reference=other)
     return Roles(refusal="I see the places, but not what is asked of them.")
+
+
+def _extreme_piece(t: Text) -> str:
+    """'largest lake' where such words stand beside polygons; '' where none do. "The largest water area" is one of the sum."""
+    for at, (end, name) in spans_at(t).items():
+        said = t.rest[at:end]
+        m = re.search(r"\b(?P<s>largest|biggest|smallest|longest|greatest) *$", t.rest[:at])
+        entry = lexicon().targets.get(name)
+        if m and entry is not None and (said in entry.narrower or said.endswith(("body", "bodies"))):
+            return f"{m['s']} {said}"
+    return ""
 
 
 def _relation(t: Text, things: Mapping[int, str], *, is_distance: bool) -> Relation | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from apps.agent.planner.facts import ordinal
@@ -189,14 +190,18 @@ class ThingPlans(ThingChecks):
         """A condition as ``measure`` takes it."""
         if w.figure:
             unit = w.unit or ("m2" if w.figure == "area" else "m")
-            return {"figure": w.figure, "op": w.op, "value": w.value, "unit": unit}
-        out: dict[str, Any] = {"relation": w.relation, "reference": names[w.reference]}
+            out: dict[str, Any] = {"figure": w.figure, "op": w.op, "value": w.value, "unit": unit}
+            return out | ({"is_given": True} if w.is_given else {})
+        out = {"relation": w.relation, "reference": names[w.reference]}
         return out | ({"distance_m": w.relation_m} if w.relation in ("within", "beyond") else {})
 
     def _where_text(self, *, is_own: bool = False) -> str:
         """' with an area of more than 200 m² and north of lake.geojson'; ``is_own``: with the relation that is none of them."""
+        return self._text_of_conditions(self.form.where, is_own=is_own)
+
+    def _text_of_conditions(self, where: Sequence[Where], *, is_own: bool = False) -> str:
         said = []
-        for w in sorted(self.form.where, key=lambda w: not w.figure):
+        for w in sorted(where, key=lambda w: not w.figure):
             if w.relation:
                 words = RELATION_WORDS.get(w.relation, w.relation)
                 if w.relation in ("within", "beyond"):
@@ -209,7 +214,7 @@ class ThingPlans(ThingChecks):
             unit = w.unit or ("m2" if w.figure == "area" else "m")
             said.append(f"with {what} of {how} {w.value:,.10g} {UNITS[unit].sign}")
         if is_own and self.form.relation:
-            n_sizes = sum(bool(w.figure) for w in self.form.where)
+            n_sizes = sum(bool(w.figure) for w in where)
             said.insert(n_sizes, self._own_relation_text().strip())
         return "".join(f"{' and' if i else ''} {text}" for i, text in enumerate(said))
 
@@ -268,12 +273,17 @@ class ThingPlans(ThingChecks):
         if f.length_of:
             several = "" if self._is_one(f.target) or f.over else "mean "
             head = "Perimeter of" if f.length_of == "outline" else f"{several}long side of".capitalize()
-        if f.what in ("count", "exists") and f.target in self.words.targets:
+        if (f.what in ("count", "exists") or f.where) and f.target in self.words.targets and not f.over:
             subject = f"pieces of {subject}"
         if f.over:
             which = {"mean": "Mean", "median": "Median", "minimum": "Smallest", "maximum": "Largest"}[f.over]
             each = "each of " if subject.startswith("the ") else "pieces of " if f.target in self.words.targets else ""
             head, subject = f"{which} {head[:1].lower()}{head[1:]}", f"{each}{subject}"
+        given = [w for w in f.where if w.is_given]
+        if f.what == "share" and given:
+            whole = self._text_of_conditions(given)
+            part = self._text_of_conditions([w for w in f.where if not w.is_given], is_own=True)
+            return f"{head} {subject}{whole}: those{part}" + (" in the region" if self.region is not None else "")
         return f"{head} {subject}{relation}" + (" in the region" if self.region is not None else "")
 
     def _picked_phrase(self) -> str:
@@ -283,11 +293,12 @@ class ThingPlans(ThingChecks):
         if f.rank > 1:
             head = f"{ordinal(f.rank)} {head}"
         if f.of == "distance":
-            return f"{head} distance to {self._thing_title(f.reference) if f.reference else 'its nearest other'}"
+            of_those = f" of those{self._where_text()}" if f.where else ""
+            return f"{head} distance to {self._thing_title(f.reference) if f.reference else 'its nearest other'}{of_those}"
         if f.each == "target":
             what = {"outline": "perimeter", "extent": "long side"}.get(f.length_of, f.of if f.of != "count" else "number")
             return f"{head} {what}{self._where_text()}"
-        subject = self._thing_title(f.target)
+        subject = f"{self._thing_title(f.target)}{self._where_text()}"
         if f.of == "share":
             return f"{head} share covered by {subject}"
         near = f" within {f.relation_m:g} m" if f.relation == "within" else ""

@@ -80,3 +80,18 @@ def names_the_image(t: Text) -> bool:
 
 def take_signs(t: Text) -> None:
     t.take_all(SIGN)
+
+
+SHARE = r"\b(?:what |which )?(?:share|fraction|proportion|portion|percentage|percent|per cent|part)\b|%"
+_EXTREME = r"\b(?:largest|biggest|greatest|longest|smallest|shortest) (?:of )?(?:the )? *"
+
+
+def is_extreme_of_a_thing(t: Text) -> bool:
+    """Whether a word such as "largest" stands right before a thing: it says which thing, and not which distance."""
+    if re.search(rf"{_EXTREME}{SIGN}", t.text):
+        return True
+    words = lexicon()
+    named = [w for e in words.targets.values() for w in (*e.words, *e.narrower)]
+    named += [w for o in words.objects.values() for w in o.words]
+    things = "|".join(re.escape(w) for w in sorted(named, key=len, reverse=True))
+    return re.search(rf"{_EXTREME}(?:{things})(?![\w\-])", t.text) is not None

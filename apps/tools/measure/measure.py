@@ -133,9 +133,13 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.statistic and (spec.metric not in ("area", "length") or spec.each or spec.clip):
         raise ModelError("A statistic is one of the areas or lengths of single instances, neither cut nor listed.",
                          code="BAD_ARGUMENT")
+    notes |= apply_conditions(subject, opened, [c for c in spec.where if c.is_given])
     whole = (_whole(ctx, arguments, subject, reference) if spec.denominator == "subject" and not spec.clip and not spec.each
              else None)
-    notes |= apply_conditions(subject, opened, spec.where)
+    rest = apply_conditions(subject, opened, [c for c in spec.where if not c.is_given])
+    if rest:
+        held = [*cast(list[JsonValue], notes.get("conditions", [])), *cast(list[JsonValue], rest["conditions"])]
+        notes["conditions"] = held
     if spec.each:
         if spec.length_of == "outline":
             subject.features = [g.boundary for g in subject.features or []]

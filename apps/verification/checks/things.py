@@ -101,7 +101,10 @@ def relation_recomputes(case: Case) -> Finding:
             if case.region is None or case.region[1] != "EPSG:4326" or (is_mask and not is_of_same_region(case, asked)):
                 return not_applicable("a region that is not followed here")
             subject = subject if is_mask else inside_of(subject, case.region[0])
-        n_all = len(subject.shapes)
+        given = met(case, {"where": [c for c in conditions_of(spec) if c.get("is_given")]}, subject)
+        if given.n_unsure and metric == "ratio":
+            return not_applicable("some are so near to a limit that they may be in or out of the whole")
+        n_all = int(given.keep.sum())
         chosen_few = met(case, spec, subject)
         subject = only_those(subject, chosen_few.keep)
         named = str(spec.get("reference") or "")

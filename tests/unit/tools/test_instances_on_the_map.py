@@ -128,6 +128,14 @@ def test_conditions_hold_together(counties: tuple[list[Any], list[str]]) -> None
     share = asked(metric="ratio", of="count", denominator="subject", where=[size])
     assert share.result.value == pytest.approx(large.sum() / 64) and told(b, share, RELATION)[0] == "passed"
     assert told(b, wrong(share, value=float(large.sum() / (large & north).sum())), RELATION)[0] == "failed"
+    # of the large ones alone, or of all: the whole of the share is what the condition is said of
+    for given, whole in ((True, int(large.sum())), (False, 64)):
+        part = asked(metric="ratio", of="count", denominator="subject", where=[{**size, "is_given": given}], reference="denver",
+                     relation="north_of")  # fmt: skip
+        assert part.result.value == pytest.approx((large & north).sum() / whole)
+        assert told(b, part, RELATION)[0] == "passed", told(b, part, RELATION)
+        other = float((large & north).sum() / (64 if given else large.sum()))
+        assert told(b, wrong(part, value=other), RELATION)[0] == "failed"
     area = asked(metric="area", unit="km2", where=[size], reference="denver", relation="north_of")
     assert area.result.value == pytest.approx(areas[large & north].sum() / 1e6, rel=2e-4)
     assert told(b, area, RELATION)[0] == "passed"
