@@ -100,7 +100,7 @@ def test_a_table_by_polygon_is_answered_shown_and_warned_of(
     assert "<b>Hill</b>" not in page and "&lt;b&gt;Hill&lt;/b&gt;" in page
     for address in (f"/runs/{run.pk}/", f"/observations/{held.id}/", f"/runs/{run.pk}/report/"):
         text = client.get(address).content.decode()
-        assert '<th scope="row">Harbour</th>' in text and "2 rows" in text, address
+        assert ">Harbour</th>" in text and "2 rows" in text, address
     _, best = asked(analyst, project, "Which district has the greatest length of roads?", town)
     assert best.value == max(truth, key=lambda n: truth[n])
 
