@@ -17,7 +17,7 @@ ALIASES: tuple[tuple[str, str], ...] = (
     (r"square\s+met(?:re|er)s?|sq\.?\s*m|m\s*(?:2|²|\^2)|m\*\*2|met(?:re|er)s?\s+squared|sqm", "m2"),
     (r"square\s+f(?:ee|oo)t|sq\.?\s*ft|ft\s*(?:2|²)", "ft2"),
     (r"square\s+miles?|sq\.?\s*mi|mi\s*(?:2|²)", "mi2"),
-    (r"hectares?|ha", "ha"),
+    (r"hectares?|hectars?|ha", "ha"),
     (r"acres?", "acre"),
     (r"kilomet(?:re|er)s?|kms?", "km"),
     (r"centimet(?:re|er)s?|cm", "cm"),

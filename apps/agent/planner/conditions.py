@@ -201,6 +201,10 @@ _HOW_MUCH_LARGER = re.compile(
     r"\s*\??\s*$",
     re.IGNORECASE,
 )
+_DIFFERENCE = re.compile(
+    r"^[^?]*?\bdifference in (?P<op>area|size|length|perimeter) between (?P<what>[^?]+?) and (?P<other>[^?]+?)\s*\??\s*$",
+    re.IGNORECASE,
+)
 _IS_LARGER = re.compile(
     r"^\W*(?:is|are) (?P<what>[^?]+?) (?P<op>larger|bigger|smaller|longer|shorter) than (?P<other>[^?]+?)\s*\??\s*$",
     re.IGNORECASE,
@@ -228,6 +232,12 @@ def two_figures(text: str) -> Two | None:
         first, second = (f"What is the {figure} of {m[k].strip()}?" for k in ("what", "other"))
         is_less = m["op"].lower() in ("smaller", "shorter")
         return Two(second, first) if is_less else Two(first, second)
+    m = _DIFFERENCE.match(text)
+    if m is not None:
+        figure = {"size": "area"}.get(m["op"].lower(), m["op"].lower())
+        # as of an index: the second less the first
+        first, second = (f"What is the {figure} of {m[k].strip()}?" for k in ("other", "what"))
+        return Two(first, second)
     m = _IS_LARGER.match(text)
     if m is not None and not re.match(r"\d", m["other"].strip()):
         figure = "length" if m["op"].lower() in ("longer", "shorter") else "area"

@@ -116,7 +116,7 @@ def read_question(question: Question) -> Reading:
     two = two_figures(question.text)
     if two is None:
         return _read_one(question)
-    if two.how == "compare" and (plain := _read_one(question)).form is not None:
+    if (two.how == "compare" or " difference in " in question.text.lower()) and (plain := _read_one(question)).form is not None:
         return plain
     one, other = (_read_one(question.model_copy(update={"text": text})) for text in (two.first, two.second))
     for reading in (one, other):

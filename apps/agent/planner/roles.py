@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from apps.agent.planner.conditions import SUPERLATIVE, Ranked, chained, sizes_said
 from apps.agent.planner.lexicon import lexicon
-from apps.agent.planner.singles import PATCH, WHOLE, conditions, nearest_one, single_piece, those_that
+from apps.agent.planner.singles import PATCH, WHOLE, conditions, nearest_one, picked_among, single_piece, those_that
 from apps.agent.planner.spatial import EACH_WORDS, OUTLINE_WORDS, SIGN, Found, Relation, nearest_in, relation_in
 from apps.agent.planner.text import Text
 from apps.agent.planner.thing_words import (
@@ -126,6 +126,10 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
 
     asks = r"(?:(?:what|which)(?:'s| is| are)|show(?: me)?|list|name|find|give(?: me)?) the"
     extreme = t.find(rf"\b{asks} (?=(?:largest|biggest|smallest|longest|shortest) *(?P<s>{SIGN}))")
+    if not targets and not is_distance and not is_of_image and len(signs) > 1:
+        among = picked_among(t, things, signs)
+        if among is not None:
+            return among
     if extreme and len(signs) == 1 and not targets and not is_distance and not is_of_image:
         t.mark(*extreme.span())
         t.mark(*extreme.span("s"))

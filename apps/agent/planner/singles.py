@@ -112,6 +112,37 @@ def those_that(t: Text, things: Mapping[int, str], signs: Mapping[str, str], *, 
     return Roles("measure", subject=subject, each=subject, how="verb", where=where, is_named=True)
 
 
+_SHOW = r"(?:(?:what|which)(?:'s| is| are)|show(?: me)?|list|name|find|give(?: me)?) the"
+_OWN = r"(?P<e>largest|biggest|smallest|longest|shortest)"
+
+
+def picked_among(t: Text, things: Mapping[int, str], signs: Mapping[str, str]) -> Roles | None:
+    """'the largest field inside Mitte', 'which road within 100 m of the sites is the longest': the extreme of those that stand in
+    relations. None where no such thing is asked."""
+    m = t.find(rf"\b{_SHOW} {_OWN} *(?P<s>{SIGN})") or t.find(
+        rf"\b(?:which|what)(?: of the)? *(?P<s>{SIGN})[^?]*\b(?:is|are) (?:the )?{_OWN}\W*$"
+    )
+    several = chained(t, things) if m is not None else []
+    if m is None or isinstance(several, str) or not several or not signs[m["s"]].startswith("vector:"):
+        return None
+    subject = signs[m["s"]]
+    references = [things[min(at for at in things if at >= one.end)] for one in several]
+    if {things[at] for at in things} != {subject, *references} or any(one.at < m.start("s") for one in several):
+        return None
+    for one in several:
+        t.mark(one.at, min(at for at in things if at >= one.end))
+    t.mark(*m.span("e"))
+    t.take_all(r"\b(?:which|what|show|list|name|find|give|me|is|are|the|but|also|both)\b")
+    take_signs(t)
+    where = tuple(
+        Where(relation=one.kind, reference=key, relation_m=one.distance_m)  # type: ignore[arg-type]
+        for one, key in zip(several, references, strict=True)
+    )
+    metric = "length" if m["e"] in ("longest", "shortest") else "area"
+    pick = "min" if m["e"] in ("smallest", "shortest") else "max"
+    return Roles("measure", subject=subject, each=subject, how="verb", where=where, pick=pick, metric=metric)
+
+
 _EXTREMES = r"\b(?:most|least|fewest|maximum|minimum)\b"
 _NEAR = r"\b(?:the )?(?:nearest|closest)\b"
 _FAR = r"\b(?:the )?(?:farthest|furthest|most (?:distant|remote))\b"

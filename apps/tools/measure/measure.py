@@ -111,7 +111,9 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     ctx.progress(0, 2, "Opening layers")
     opened = {s.name: open_source(ctx, s, arguments, region, region_crs) for s in arguments.sources}
     subject = _pick(opened, arguments.sources, spec.subject, "subject")
-    reference = _pick(opened, arguments.sources, spec.reference, "reference") if spec.reference or len(opened) > 1 else None
+    # what conditions speak of is no reference unless it is named as one
+    plain = [s for s in arguments.sources if s.name not in {c.reference for c in spec.where}]
+    reference = _pick(opened, plain, spec.reference, "reference") if spec.reference or len(plain) > 1 else None
     if reference is subject:
         reference = None
     others = [_pick(opened, arguments.sources, name, "reference") for name in spec.others]

@@ -140,6 +140,12 @@ def test_conditions_hold_together(counties: tuple[list[Any], list[str]]) -> None
     assert area.result.value == pytest.approx(areas[large & north].sum() / 1e6, rel=2e-4)
     assert told(b, area, RELATION)[0] == "passed"
     assert told(b, wrong(area, value=float(areas[large].sum() / 1e6)), RELATION)[0] == "failed"
+    # the source of a condition is no reference of the distance
+    every_gap = [min(utm13(g).distance(utm13(o)) for o in chosen if o is not g)
+                 for chosen in [[g for g, yes in zip(shapes, gaps > 150_000, strict=True) if yes]] for g in chosen]  # fmt: skip
+    far = {"relation": "beyond", "reference": "denver", "distance_m": 150_000.0}
+    apart = asked(metric="distance", distance_statistic="maximum", where=[far])
+    assert apart.result.value == pytest.approx(max(every_gap), abs=max(1.0, 2e-3 * max(every_gap)))
     listed = call(b, {"counties": {"vector": every, "name_field": "name"}}, metric="area", each="counties", where=[size])
     assert list(rows(listed)) == [n for n, yes in zip(names, large, strict=True) if yes]
     for check in (ROWS, "completeness.every_polygon_listed"):
