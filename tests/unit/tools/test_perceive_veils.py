@@ -332,3 +332,22 @@ def test_windows_under_clouds_do_not_say_what_the_place_is(shared_data: Path) ->
         x0, y0, x1, y1 = (int(v) for v in shape(f["geometry"]).bounds)
         assert hidden[y0:y1, x0:x1].mean() <= 0.5
     assert len(layer(b, o, "not seen")) == told["windows_not_seen"]
+
+
+@pytest.mark.parametrize(("scheme", "hiding", "clear"), [
+    # Sentinel-2 MSI L2A algorithm: 0 no data, 3 shadow, 8 and 9 cloud, 10 cirrus; 2 dark, 4 to 7 ground, 11 snow
+    ("sentinel2_scl", (0, 3, 8, 9, 10), (2, 4, 5, 6, 7, 11)),
+    # Landsat Collection 2 QA_PIXEL: bit 0 fill, 1 dilated cloud, 3 cloud, 4 shadow; 5 snow, 6 clear, 7 water
+    ("landsat_c2", (1, 2, 8, 16, 24), (32, 64, 128)),
+    # MOD13 reliability: 3 cloudy; 0 good, 1 marginal, 2 snow
+    ("mod13_reliability", (3,), (0, 1, 2))])
+def test_values_that_hide_by_the_products_own_guides(scheme: str, hiding: tuple[int, ...], clear: tuple[int, ...]) -> None:
+    values = np.array([*hiding, *clear])
+    columns = np.repeat(values, math.ceil(400 / len(values)))[:400]
+    b = Bench(under(crowns(), np.tile(columns, (400, 1)), scheme))
+    o = ask(b, "objects", target_groups={"tree": []})
+    entry = o.evidence.validity["quality_mask"][0]
+    assert entry["n_px"] == int(np.isin(columns, hiding).sum()) * 400 and entry["of_px"] == 160_000
+    sample = samples.Sample(o, b, question=b.question)
+    found = {c.check: c.outcome for c in run_checks(sample.case())[0]}
+    assert found["completeness.quality_mask_applied"] == found["completeness.hidden_not_counted"] == "passed"
