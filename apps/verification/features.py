@@ -182,6 +182,9 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
     if "layer_counted" not in scores:
         # numbers on record that agree with each other support nothing: the layer itself was not counted
         good.discard("consistency.count_equals_kept")
+    if obs.tool == "perceive" and obs.result.kind == "class":
+        # the layer of windows repeats the classifier's own word: that both agree supports nothing
+        good.discard("consistency.count_equals_kept")
     worth = [w for name, w in SUPPORT.items() if name in good]
     if obs.tool == "measure" and case.parents and good & MEASURE_CHECKS:
         worth.append(MEASURE_SUPPORT)

@@ -168,3 +168,23 @@ def test_the_look_for_sentinel_2_knows_its_own_reflectance() -> None:
     top = {"Forest": 0.9, "River": 0.05, "Pasture": 0.03, "HerbaceousVegetation": 0.01, "SeaLake": 0.01}
     found = check(record(bench, top))
     assert look.ground_m == 640 and found.outcome == "inconclusive" and "too unlike" in found.message
+
+
+@pytest.mark.ml
+def test_windows_of_a_large_scene_do_not_speak_for_their_own_label(shared_data: Path) -> None:
+    """Fields of Denmark at 10 m, 42 windows: the look neither bears nor contradicts the label; that the layer of windows agrees
+    with it is the classifier's word once more. So a person decides, of the right label and of a wrong one alike."""
+    from apps.core.evidence.observation import TaskRef
+
+    info, stored = from_file(shared_data / "multispectral/chrieke_s2_fields_32632.tif", {"blue": 1, "green": 2, "red": 3})
+    bands = tuple(b.model_copy(update={"unit": "reflectance", "scale": 1e-4}) for b in info.bands)
+    info = info.model_copy(update={"sensor": "Sentinel-2 MSI", "bands": bands, "gsd_m": 10.0})
+    b = Bench((info, stored))
+    o = b.call("perceive", {"image_paths": ["s"], "objective": "kind of place", "mode": "scene"})
+    assert o.result.value == "AnnualCrop" and o.evidence.intermediate["windows"] == 42
+    asked = b.question.model_copy(update={"text": "What kind of place is this?"})
+    task = TaskRef(task_type="scene_classification", question=asked.text, answer_form="class")
+    judge = CalibratedJudge(None, b.layers, reader=partial(reader_of, info, stored))
+    checks, decision = judge.judge(o.model_copy(update={"task": task}), question=asked)
+    assert {c.check: c.outcome for c in checks}["consistency.kind_matches_look"] == "inconclusive"
+    assert decision.decision == "request_evidence" and decision.features["sight"] == decision.features["support"] == 0.0
