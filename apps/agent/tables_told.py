@@ -45,7 +45,8 @@ def zone_told(recipe: AnswerRecipe, o: Observation) -> Finding:
     on_image = float(held) if isinstance(held, int | float) else 1.0
     part = "" if on_image >= 0.995 else f" (in the {number_text(100 * on_image, '%')} of it that lie on the image)"
     phrase = recipe.options.get("phrase", "extreme value")
-    part += _place_of(mine)
+    place = place_text(mine)
+    part += f" (at {place})" if place else ""
     second_item = next((i for i in o.result.items if rest and i.get("zone") == rest[0][0]), {})
     warnings = (
         (f"The intervals of {picked} and {rest[0][0]} overlap; the order of the two is not certain.",)
@@ -73,13 +74,13 @@ def _bounds(item: Mapping[str, Any]) -> tuple[float, float] | None:
     return (float(low), float(high)) if isinstance(low, int | float) and isinstance(high, int | float) else None
 
 
-def _place_of(item: Mapping[str, Any]) -> str:
-    """Where a row lies that has a number instead of a name."""
+def place_text(item: Mapping[str, Any]) -> str:
+    """Where a row lies that has a number instead of a name: '50.73511° N, 1.20014° W'; '' where none is told."""
     lon, lat, column, row = (item.get(k) for k in ("lon", "lat", "column", "row"))
     if isinstance(lon, int | float) and isinstance(lat, int | float):
-        return f" (at {abs(lat):.5f}° {'N' if lat >= 0 else 'S'}, {abs(lon):.5f}° {'E' if lon >= 0 else 'W'})"
+        return f"{abs(lat):.5f}° {'N' if lat >= 0 else 'S'}, {abs(lon):.5f}° {'E' if lon >= 0 else 'W'}"
     if isinstance(column, int | float) and isinstance(row, int | float):
-        return f" (at column {column:g}, row {row:g})"
+        return f"column {column:g}, row {row:g}"
     return ""
 
 
@@ -92,7 +93,8 @@ def _first_of(recipe: AnswerRecipe, o: Observation, known: list[tuple[str, float
             f"Number {top} and the next have the same figure, {row_text(o, first[-1][1])}; the first {top} cannot be told."
         )
     phrase = recipe.options.get("phrase", "extreme value")
-    listed = "; ".join(f"{name} {row_text(o, v)}" for name, v in first)
+    places = {str(i.get("zone")): place_text(i) for i in o.result.items}
+    listed = "; ".join(f"{name} {row_text(o, v)}{f' (at {places[name]})' if places.get(name) else ''}" for name, v in first)
     text = f"The {len(first)} with the {phrase}, of {len(known)} {recipe.options.get('noun', 'polygons')}: {listed}"
     return Finding(text, "; ".join(name for name, _ in first))
 

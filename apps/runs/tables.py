@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.agent.tables_told import row_text, row_unit
+from apps.agent.tables_told import place_text, row_text, row_unit
 from apps.agent.units import number_text
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
@@ -30,6 +30,7 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
     columns = [c for c in columns if c[0] != "n_features" or any(i.get("n_features") != 1 for i in items)]
     columns = [c for c in columns if c[0] != "on_raster" or any(_is_cut(i.get("on_raster")) for i in items)]
     has_bounds = any("low" in i and "high" in i for i in items)
+    has_places = any(place_text(i) for i in items)
     rows = []
     for item in items:
         value = item["value"]
@@ -43,6 +44,8 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
             held = item.get(key)
             scale = 100 if unit == "%" else 1
             cells.append(number_text(held * scale, unit, is_count=is_count) if isinstance(held, int | float) else "")
+        if has_places:
+            cells.append(place_text(item))
         rows.append({
             "zone": item["zone"], "value": row_text(observation, value) if is_known else "no figure",  # type: ignore[arg-type]
             "mark": "most" if is_known and value == most and most != least else "least" if is_known and value == least != most
@@ -53,7 +56,8 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
     return {
         "title": f"{quantity_text(observation.result.quantity) or 'Figure'}, by polygon", "step": observation.step,
         "unit": row_unit(observation), "heading": metric.capitalize() if observation.tool == "measure" else "Value",
-        "columns": (["Interval"] if has_bounds else []) + [c[1] for c in columns], "rows": rows, "n": len(rows),
+        "columns": (["Interval"] if has_bounds else []) + [c[1] for c in columns] + (["Place"] if has_places else []),
+        "rows": rows, "n": len(rows),
     }  # fmt: skip
 
 

@@ -252,7 +252,8 @@ def test_the_largest_water_body_of_a_real_scene(asked: Any, fish: Scene) -> None
     assert found.interval[0] < found.value < found.interval[1]  # type: ignore[operator]
     found, state = asked("What is the largest lake?", [fish], [])
     table = run_table(state)
-    assert table is not None and table["n"] == len(sizes)
+    assert table is not None and table["n"] == len(sizes) and table["columns"][-1] == "Place"
+    assert all("° N, " in r["cells"][-1] and r["cells"][-1].endswith("° W") for r in table["rows"])
     at = next(i for o in state.observations.values() for i in o.observation.result.items if i.get("zone") == found.value)
     assert at["value"] == pytest.approx(sizes[0] / 1e4, rel=1e-3)
     with rasterio.open(FISH) as file:
