@@ -580,6 +580,13 @@ class _Inspector:
                     Fix(label="Take off the offset of 1000", hints=with_offset), ask,
                 )  # fmt: skip
             return bands
+        if profiles.is_older_landsat_level1(self.name, facts.dtype) and any(b.role in profiles.REFLECTIVE for b in bands):
+            self.add(
+                "scale", "Scale", "warn", span,
+                "Level 1 of Landsat 4 to 7: each band has a gain and an offset of its own (in its MTL file), so an index of "
+                "these numbers is not that of reflectance and does not compare with other dates or sensors.", ask,
+            )  # fmt: skip
+            return bands
         if is_wide and self._looks_like_reflectance(bands, low, high):
             self.add(
                 "scale", "Scale", "warn", span,

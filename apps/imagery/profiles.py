@@ -298,6 +298,15 @@ LANDSAT_L1_UNIT = "reflectance before sun angle"
 REFLECTIVE = frozenset({"coastal", "blue", "green", "red", "nir", "swir1", "swir2", "pan", "cirrus"})
 
 
+_LANDSAT_OLD_L1 = re.compile(r"(?:^|[^a-z0-9])L[TE](?:0?[457]_L1(?:TP|GT|GS)_|[457]\d{13}[A-Z]{3}\d{2}(?!.*sr_))", re.I)
+
+
+def is_older_landsat_level1(name: str, dtype: str) -> bool:
+    """Whether a file's name tells numbers of level 1 of Landsat 4, 5 or 7: each band has gains of its own, which change by scene
+    and stand in its MTL file alone."""
+    return dtype == "uint8" and _LANDSAT_OLD_L1.search(name) is not None
+
+
 def is_landsat_level1(name: str, dtype: str) -> bool:
     """Whether a file's name tells numbers of level 1 of Landsat 8 or 9 as USGS stores them."""
     return dtype in ("uint16", "int16", "int32", "uint32") and _LANDSAT_L1.search(name) is not None

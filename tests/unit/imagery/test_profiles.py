@@ -164,6 +164,15 @@ def test_level_1_of_landsat_8_is_not_taken_for_linear_numbers(tmp_path: Path, na
     assert [(b.unit, b.scale) for b in surface.info.bands] == [("reflectance", 2.75e-5)] * 2
 
 
+@pytest.mark.parametrize(("name", "light"), [("LT05_L1TP_015032_19990720_20200807_02_T1.tif", "warn"),
+                                             ("LE70150322002201EDC00.tif", "warn"), ("landsat7_p15r32_2002-07-20.tif", "ok")])
+def test_level_1_of_older_landsats_is_told_to_be_bare_numbers(tmp_path: Path, name: str, light: str) -> None:
+    stored = RNG.integers(20, 200, (2, 8, 8)).astype(np.uint8)
+    found = held(tmp_path / "t.tif", ["B3", "B4"], name=name, planes=stored)
+    assert {b.unit for b in found.info.bands} == {"DN"}
+    assert next(f.light for f in found.findings if f.key == "scale") == light
+
+
 @pytest.mark.parametrize(("written", "unit"), [("metre", "m"), ("meters", "m"), ("Kelvin", "K"), ("degree_Celsius", "degC"),
                                                ("°C", "degC"), ("unitless", "1"), ("percent", "%"), ("ft", "ft"),
                                                ("mm/day", "mm/day")])
