@@ -359,8 +359,9 @@ def evidence_rows(part: Any) -> list[dict[str, Any]]:
         while isinstance(value, Mapping) and len(value) == 1 and isinstance(next(iter(value.values())), Mapping):
             ((inner, value),) = value.items()
             name = f"{name} · {inner}"
-        same = list(value.values()) if isinstance(value, Mapping) and len(value) > 3 else []
-        if same and all(part == same[0] for part in same):
+        same = list(value.values()) if isinstance(value, Mapping) else []
+        # figures by name are few and each is read; the same of a dozen scenes is said once
+        if same and len(same) > (6 if _is_number(same[0]) else 3) and len({_text(part) for part in same}) == 1:
             row = _row(name, same[0])
             rows.append({**row, "text": f"{row['text']} (each of {len(same)})"})
         elif isinstance(value, Mapping) and len(value) > 1 and not _is_range(value):

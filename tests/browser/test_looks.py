@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from apps.imagery.vector_layers import vector_add_now
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
-from tests.browser.accessible import THEMES, WIDTHS, problems_of
+from tests.browser.accessible import WIDTHS, problems_of
 from tests.browser.conftest import FISH, FISH_ROLES, SAMPLES
 from tests.stack import LiveStack
 
@@ -133,22 +134,20 @@ def test_long_names_fit_at_every_width(context: BrowserContext, analyst: User, l
     page = context.new_page()
     page.emulate_media(reduced_motion="reduce")
     problems = []
-    for theme in THEMES:
-        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-        for width, height in WIDTHS.items():
-            page.set_viewport_size({"width": width, "height": height})
-            for name, address in addresses.items():
-                page.goto(address)
-                page.wait_for_load_state("networkidle")
-                problems += problems_of(page, f"long-{name}-{theme}-{width}")
-                narrow = page.locator(".top .btn.ic:visible").evaluate_all("all => all.filter(e => e.offsetWidth < 24).length")
-                if narrow:
-                    problems.append(f"{width} {name}: {narrow} buttons of the head are squeezed")
-                cut = page.locator("#main .tbl:visible").evaluate_all(
-                    "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.querySelector('caption')?.textContent)"
-                )
-                problems += [f"{width} {name}: the table “{title}” scrolls sideways" for title in cut]
-    assert problems == []
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        for name, address in addresses.items():
+            page.goto(address)
+            page.wait_for_load_state("networkidle")
+            problems += problems_of(page, f"long-{name}-{width}")
+            narrow = page.locator(".top .btn.ic:visible").evaluate_all("all => all.filter(e => e.offsetWidth < 24).length")
+            if narrow:
+                problems.append(f"{width} {name}: {narrow} buttons of the head are squeezed")
+            cut = page.locator("#main .tbl:visible").evaluate_all(
+                "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.querySelector('caption')?.textContent)"
+            )
+            problems += [f"{width} {name}: the table “{title}” scrolls sideways" for title in cut]
+    assert not problems, "\n".join(problems)
 
 
 def test_what_is_cut_off_says_the_whole(page: Page, analyst: User, long_named: Run, sign_in: SignIn) -> None:
@@ -348,3 +347,25 @@ def test_the_focus_is_seen_on_everything_that_takes_it(page: Page, analyst: User
             seen.add(told[1])
             assert told[2], f"{address}: no ring on {told[:2]}"
         assert len(seen) > 20
+
+
+@pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed (./rsure setup)")
+@pytest.mark.shared_data
+def test_words_that_were_read_are_counted_at_their_scores(
+    page: Page, analyst: User, project: Project, shared_data: Path, sign_in: SignIn
+) -> None:
+    scene = scene_ingest_now(project=project, path=shared_data / "objects" / "sahi_small-vehicles1_highway.jpeg")
+    run = run_start(user=analyst, project=project, text="What does the text say?", scenes=[scene], enqueue=False)
+    assert run_execute_now(run_id=run.pk)
+    (held,) = run_state(run.pk).history
+    n = len(held.observation.result.items)
+    assert n >= 2
+    sign_in(analyst)
+    page.goto(f"/observations/{held.id}/")
+    output = page.locator("#obs-scores output")
+    expect(output).to_contain_text(f": {n} of {n} candidates")
+    page.get_by_role("slider", name="Score at least").fill("100")
+    expect(output).to_contain_text(f"1.00: 0 of {n} candidates")
+    # and the words stand in a table with what they scored
+    table = page.get_by_role("table", name=re.compile("in parts"))
+    expect(table.get_by_role("rowheader", name="Refuge areas")).to_be_visible()

@@ -158,3 +158,10 @@ def test_what_is_the_same_of_all_is_said_once() -> None:
 
 def test_one_record_is_an_entry() -> None:
     assert rows(weights=[{"name": "nadir3"}]) == {"weights": "1 entry"}
+
+
+def test_figures_by_name_are_each_said() -> None:
+    assert rows(masked={"source": 0, "undefined": 0, "masked_out": 0, "outside_region": 0}) == {
+        "masked": "", "source": "0", "undefined": "0", "masked out": "0", "outside region": "0",
+    }  # fmt: skip
+    assert rows(resolution_m={f"d{k}": 231.656 for k in range(12)}) == {"resolution m": "231.7 (each of 12)"}
