@@ -191,7 +191,7 @@ def _find(state: RunState, recipe: AnswerRecipe, held: Mapping[int, ObservationS
             finding = change_zone_told(state, recipe, parts)
         case "zone":
             finding = zone_told(recipe, parts[0])
-        case "rows":
+        case "rows_beyond":
             finding = rows_told(recipe, parts[0])
         case "table" if len(parts) > 1:
             finding = change_table_told(state, recipe, parts)

@@ -13,7 +13,6 @@ import rasterio
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
-from apps.core.errors import UserError
 from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.hints import SceneHints
@@ -193,13 +192,14 @@ def test_one_bit_is_0_and_1(tmp_path: Path) -> None:
     assert o.result.value == float(bits.sum()) * 100
 
 
-def test_complex_samples_are_refused_at_the_door_or_by_the_tool(tmp_path: Path) -> None:
+def test_complex_samples_become_amplitude_at_the_door_and_are_refused_by_a_tool_that_gets_them_bare(tmp_path: Path) -> None:
     path = tmp_path / "c.tif"
     with rasterio.open(path, "w", driver="GTiff", count=1, height=8, width=8, dtype="complex64", crs=UTM[0],
                        transform=Affine(*UTM[1])) as out:
         out.write(np.full((1, 8, 8), 3 + 4j, np.complex64))
-    with pytest.raises(UserError, match="complex"):
-        inspect_file(path)
+        out.set_band_description(1, "vv")
+    b, _ = ingested(path)
+    assert b.execute([S, ("i", "raster.product.band", ["s1"], {"role": "vv"}), MEAN]).result.value == 5.0
     o = Bench(scene(np.full((1, 8, 8), 3 + 4j, np.complex64), ["vv"])).execute(
         [S, ("i", "raster.product.band", ["s1"], {"role": "vv"}), MEAN])
     assert o.status.state == "failed" and "complex" in o.status.reason

@@ -261,6 +261,7 @@ def test_values_that_no_histogram_parts_are_refused_and_ingested(kind: str, tmp_
     stored = np.random.default_rng(1).choice(values, (1, 20, 20))
     nodes = [S, ("v", "raster.product.band", ["s1"], {"role": "gray"})]
     bench = Bench(scene(stored, ["gray"]))
+    more: list[Any]
     for more in ([("m", "raster.product.threshold", ["v"], {"value": "otsu"}), ("o", "raster.summarize.share", ["m"], {})],
                  [("o", "raster.summarize.histogram", ["v"], {})]):
         o = bench.execute([*nodes, *more])
