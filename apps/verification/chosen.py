@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.geo.grid import transformer
-from apps.verification.checks.case import Case, number_of
+from apps.verification.case import Case, number_of
 from apps.verification.cuts import Sheet, named_instances, of_kind
 from apps.verification.ground import (
     BY_A_HAIR,

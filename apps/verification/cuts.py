@@ -16,7 +16,7 @@ from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.geo.grid import geod_of, transformer
-from apps.verification.checks.case import Case
+from apps.verification.case import Case
 from apps.verification.ground import CannotPlaceError, Placed, grown_by, place
 
 # Relations that cut: whether the inside stays, and whether outlines are grown first.

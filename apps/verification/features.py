@@ -10,7 +10,7 @@ import numpy as np
 
 from apps.core.evidence.decision import CheckResult, PriorView
 from apps.core.evidence.observation import REQUIRED_EVIDENCE
-from apps.verification.checks.case import Case, number_of
+from apps.verification.case import Case, number_of
 from apps.verification.support import support_agreement
 
 # Checks that compare the call with the question's words, scenes, dates and region.

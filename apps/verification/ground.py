@@ -18,7 +18,7 @@ from shapely.geometry.base import BaseGeometry
 
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import Grid, transformer
-from apps.verification.checks.case import Case
+from apps.verification.case import Case
 
 # Instances that are brought to the ground; more are left to the tool alone.
 MAX_INSTANCES = 20_000

@@ -25,7 +25,7 @@ from apps.core.geo.grid import Grid, geod_of, transformer, turned_onto
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
-from apps.verification.checks.case import Case, number_of
+from apps.verification.case import Case, number_of
 from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
 from apps.verification.inversions import INVERSIONS
 from apps.verification.products import (

@@ -15,7 +15,7 @@ from shapely.geometry import shape
 
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
-from apps.verification.checks.case import Case, number_of
+from apps.verification.case import Case, number_of
 
 # WGS 84
 _A, _F = 6378137.0, 1 / 298.257223563

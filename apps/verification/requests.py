@@ -14,7 +14,7 @@ import numpy as np
 from scipy import ndimage
 
 from apps.core.evidence.decision import CheckResult, EvidenceRequest, RequestKind
-from apps.verification.checks.case import Case, LayerUnreadableError, number_of
+from apps.verification.case import Case, LayerUnreadableError, number_of
 from apps.verification.checks.completeness import quality_masked, series_filled, valid_share
 from apps.verification.checks.geometry import bounds_of_layer
 from apps.verification.checks.veils import call_with_mask

@@ -10,7 +10,7 @@ from shapely import contains_xy
 from shapely.geometry import shape
 
 from apps.core.evidence.observation import Observation
-from apps.verification.checks.case import Case, LayerUnreadableError, number_of
+from apps.verification.case import Case, LayerUnreadableError, number_of
 from apps.verification.checks.geometry import bounds_of_layer
 from apps.verification.units import to_si
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from apps.core.evidence.decision import CheckResult, EvidenceRequest, PriorView
-from apps.verification.checks.case import Case
+from apps.verification.case import Case
 from apps.verification.policy import Policy
 
 

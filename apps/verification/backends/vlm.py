@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from apps.core.deadline import Deadline
 from apps.core.evidence.decision import EvidenceRequest, RequestKind
 from apps.verification.backends.contract import Opinion, Subject, VerifierError
-from apps.verification.checks.case import Case, LayerUnreadableError
+from apps.verification.case import Case, LayerUnreadableError
 
 SYSTEM = (
     "You verify one observation that a remote-sensing tool made. You see the image with the result drawn on it, the question, "

@@ -1,5 +1,6 @@
 """Rule checks: deterministic predicates over an observation, its evidence and its question, in seven families."""
 
+from apps.verification.case import Case, Finding, LayerUnreadableError
 from apps.verification.checks import (
     completeness,
     consistency,
@@ -17,9 +18,8 @@ from apps.verification.checks import (
     things,
     veils,
 )
-from apps.verification.checks.case import Case, Finding, LayerUnreadableError
 from apps.verification.checks.catalogue import CHECKS, Check, in_order, run_checks
-from apps.verification.checks.limits import Limits
+from apps.verification.limits import Limits
 
 CHECKS.freeze()
 

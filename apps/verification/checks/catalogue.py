@@ -9,7 +9,7 @@ from typing import Any
 
 from apps.core.evidence.decision import FAMILIES, CheckResult, Family, Severity
 from apps.core.registry import Registry
-from apps.verification.checks.case import Case, Finding
+from apps.verification.case import Case, Finding
 
 Look = Callable[[Case], Finding]
 

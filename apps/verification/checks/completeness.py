@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from apps.verification.checks.case import Case, Finding, day_of, failed, inconclusive, not_applicable, number_of, passed
+from apps.verification.case import Case, Finding, day_of, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import valid_pixels
 from apps.verification.checks.veils import perceive_applied

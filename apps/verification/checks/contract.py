@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, LayerRef
 from apps.verification import words
-from apps.verification.checks.case import (
+from apps.verification.case import (
     NUMERIC_KINDS,
     Case,
     Finding,

@@ -15,7 +15,7 @@ from apps.core.geo.grid import Grid
 from apps.core.geo.measures import area_of_mask_m2
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

@@ -11,7 +11,7 @@ import numpy as np
 from pyproj import CRS
 
 from apps.core.errors import FaultError
-from apps.verification.checks.case import Case, Finding, failed, not_applicable, number_of, passed
+from apps.verification.case import Case, Finding, failed, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.ground import CannotPlaceError, on_plane, place, source_of
 from apps.verification.units import factor

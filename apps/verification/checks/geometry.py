@@ -17,7 +17,7 @@ from apps.core.evidence.landmark import Landmark
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from apps.core.evidence.observation import LayerRef
 from apps.core.ports import Window
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

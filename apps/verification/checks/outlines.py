@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from apps.verification.checks.case import Case, Finding, LayerUnreadableError, failed, not_applicable, passed
+from apps.verification.case import Case, Finding, LayerUnreadableError, failed, not_applicable, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.look import CannotLookError, look_of
 

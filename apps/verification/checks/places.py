@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from apps.core.geo.grid import geod_of
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

@@ -10,7 +10,7 @@ from scipy.special import bdtr
 
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.scene import SceneInfo
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

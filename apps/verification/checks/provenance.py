@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from apps.core.digests import digest_json, is_digest
 from apps.core.geo.scene import SceneInfo
-from apps.verification.checks.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed
+from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.look import CannotLookError, Look
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

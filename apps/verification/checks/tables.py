@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.measures import area_of_mask_m2
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

@@ -16,7 +16,7 @@ from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
-from apps.verification.checks.case import (
+from apps.verification.case import (
     Case,
     Finding,
     LayerUnreadableError,

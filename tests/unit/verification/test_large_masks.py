@@ -17,7 +17,7 @@ from apps.core.geo.grid import Grid
 from apps.core.geo.measures import area_of_mask_m2
 from apps.imagery.layers import ArtifactLayerStore
 from apps.verification.checks import run_checks
-from apps.verification.checks.limits import Limits
+from apps.verification.limits import Limits
 from tests.unit.verification import samples as s
 from tests.unit.verification.samples import Sample
 

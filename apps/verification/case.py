@@ -22,7 +22,7 @@ from apps.core.evidence.plan import Question
 from apps.core.geo.raster import MaskedRaster
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore, RasterReader
-from apps.verification.checks.limits import Limits
+from apps.verification.limits import Limits
 
 NUMERIC_KINDS = frozenset({"count", "area", "distance", "length", "ratio", "statistic", "trend"})
 
