@@ -27,7 +27,7 @@ from apps.agent.findings import (
 from apps.agent.moves import Open, Stopped
 from apps.agent.readings import READINGS, ReadingError
 from apps.agent.tables_told import change_table_told, change_zone_told, rows_told, table_told, zone_told
-from apps.agent.units import ALIASES, UNIT_PATTERN, convert, dimension, number_text
+from apps.agent.units import ALIASES, UNIT_PATTERN, convert, dimension, interval_text, number_text
 from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Observation
@@ -253,12 +253,10 @@ def _value(recipe: AnswerRecipe, o: Observation) -> Finding:
             text += f" ({number_text(value * 100, '%')})"
     interval = _interval(recipe, o, unit)
     kind = o.evidence.intermediate.get("interval_is")
-    if interval is not None and kind != "exact":
+    span = "" if interval is None or kind == "exact" else interval_text(interval, unit, is_count=is_count)
+    if span:
         level = f"{o.result.interval_level:.0%} ".replace("%", " %") if o.result.interval_level else ""
-        text += (
-            f", {level}interval {number_text(interval[0], unit, is_count=is_count)} to "
-            f"{number_text(interval[1], unit, is_count=is_count)}"
-        )
+        text += f", {level}interval {span}"
         if kind == "floor":
             text += " at least, for nobody says how exactly it was drawn"
     p = o.evidence.intermediate.get("p_value") or _node_value(o, "p_value")

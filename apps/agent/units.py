@@ -66,3 +66,9 @@ def number_text(value: float, unit: str = "1", *, is_count: bool = False, is_sig
     text = sign + digits.replace("-", "−")
     shown = UNITS[unit].sign if unit in UNITS else _OTHER_SIGNS.get(unit, unit)
     return f"{text} {shown}" if shown else text
+
+
+def interval_text(interval: tuple[float, float], unit: str = "1", *, is_count: bool = False) -> str:
+    """'16 to 18'; '' where both ends are written alike: that is no interval to a reader."""
+    low, high = (number_text(end, unit, is_count=is_count) for end in interval)
+    return f"{low} to {high}" if low != high else ""

@@ -86,8 +86,9 @@ def detail_text(observation: Observation) -> str:
     if isinstance(kept, int) and isinstance(candidates, int) and observation.configuration.coarse != "measurement":
         parts.append(f"{kept:,} kept of {candidates:,} candidates")
     interval, result_unit = observation.result.interval, observation.result.unit
-    if interval:
-        parts.append(f"{_figure(interval[0], result_unit)} to {_figure(interval[1], result_unit)}")
+    ends = [_figure(end, result_unit) for end in interval or ()]
+    if len(set(ends)) == 2:  # ends that are written alike are no interval to a reader
+        parts.append(" to ".join(ends))
     return " · ".join(parts)
 
 

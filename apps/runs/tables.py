@@ -39,7 +39,8 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
         if has_bounds:
             low, high = item.get("low"), item.get("high")
             known = isinstance(low, int | float) and isinstance(high, int | float)
-            cells.append(f"{row_text(observation, low)} to {row_text(observation, high)}" if known else "")  # type: ignore[arg-type]
+            ends = [row_text(observation, end) for end in (low, high)] if known else []  # type: ignore[arg-type]
+            cells.append(" to ".join(ends) if len(set(ends)) == 2 else "")
         for key, _, is_count, unit in columns:
             held = item.get(key)
             scale = 100 if unit == "%" else 1

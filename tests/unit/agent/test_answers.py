@@ -120,6 +120,16 @@ def test_counts_are_whole_and_agree_with_their_noun() -> None:
     assert isinstance(one.value, int)
 
 
+def test_an_interval_whose_ends_are_written_alike_is_not_told() -> None:
+    floor = Evidence(intermediate={"interval_is": "floor"})
+    counted = answer(value(options={"noun": "mines", "noun_one": "mine"}), count(17, interval=(17, 17)), evidence=floor)
+    assert counted.text == "17 mines." and counted.interval == (17, 17)
+    wide = answer(value(options={"noun": "mines", "noun_one": "mine"}), count(17, interval=(16, 17)), evidence=floor)
+    assert wide.text == "17 mines, interval 16 to 17 at least, for nobody says how exactly it was drawn."
+    fine = answer(value(unit="m2", options={"phrase": "Area"}), area(50_000.0, interval=(49_999.99, 50_000.01)))
+    assert "interval" not in fine.text
+
+
 def test_zero_is_a_finding_and_no_value_is_none() -> None:
     zero = answer(value(options={"phrase": "Area of water"}), area(0.0))
     assert (zero.abstained, zero.value) == (False, 0.0)

@@ -57,6 +57,11 @@ def test_a_layer_of_boxes_is_no_bare_number() -> None:
     assert headline(found) == ("8 boxes", "plane")
 
 
+def test_an_interval_whose_ends_are_written_alike_is_not_told() -> None:
+    assert detail_text(said(kind="count", value=17, quantity="mines", interval=(17, 17))) == ""
+    assert detail_text(said(kind="count", value=17, quantity="mines", interval=(16, 18))) == "16 to 18"
+
+
 def test_two_landmarks_are_no_valid_pixels() -> None:
     result = {"kind": "distance", "value": 1968.2, "unit": "m", "quantity": "distance"}
     marked = said("measurement/distance/point+point", **result)
