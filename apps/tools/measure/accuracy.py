@@ -129,8 +129,19 @@ def joint(drawn: Sequence[tuple[str, Accuracy | None]]) -> tuple[float, bool, li
 
 def in_units(crs: str, metres: float, geometries: Sequence[BaseGeometry]) -> float:
     """Metres in units of a CRS, where they are the most: for a coarse look at what lies near an outline."""
-    if not CRS.from_user_input(crs).is_geographic:
-        return metres * 1.01
     at = shapely.get_coordinates(list(geometries))
-    lat = float(np.clip(np.abs(at[:, 1]).max(initial=0.0), 0, 89.0))
-    return metres / (110_000 * math.cos(math.radians(lat)))
+    if not len(at):
+        return 0.0
+    if not CRS.from_user_input(crs).is_geographic:
+        # feet are no metres, and Mercator's metres are less than one on the ground: a step of one unit at corners and middle
+        (x0, y0), (x1, y1) = at.min(axis=0), at.max(axis=0)
+        corners = np.array([(x0, y0), (x0, y1), (x1, y0), (x1, y1), ((x0 + x1) / 2, (y0 + y1) / 2)])
+        t, geod = transformer(crs, "EPSG:4326"), geod_of("EPSG:4326")
+        lon, lat = t.transform(corners[:, 0], corners[:, 1])
+        steps = []
+        for across, up in ((1.0, 0.0), (0.0, 1.0)):
+            to_lon, to_lat = t.transform(corners[:, 0] + across, corners[:, 1] + up)
+            steps.append(float(np.min(geod.inv(lon, lat, to_lon, to_lat)[2])))
+        return metres / min(steps) * 1.01
+    highest = float(np.clip(np.abs(at[:, 1]).max(), 0, 89.0))
+    return metres / (110_000 * math.cos(math.radians(highest)))

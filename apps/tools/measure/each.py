@@ -111,8 +111,8 @@ def _pieces_listed(listed: Measured, pick: str) -> int:
     held = listed.features or []
     n = len(held)
     if n > MAX_ROWS and pick == "max":
-        largest = np.sort(np.argsort([-g.area for g in held], kind="stable")[:MAX_ROWS])
-        keep_only(listed, [i in set(largest.tolist()) for i in range(n)])
+        largest = set(np.argsort([-g.area for g in held], kind="stable")[:MAX_ROWS].tolist())
+        keep_only(listed, [i in largest for i in range(n)])
     return n
 
 

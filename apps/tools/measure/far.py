@@ -13,6 +13,7 @@ from pyproj import Transformer
 from scipy.spatial import cKDTree
 from shapely.geometry.base import BaseGeometry
 
+from apps.core.errors import ModelError
 from apps.core.geo.grid import geod_of, transformer
 from apps.tools.measure.layers import Measured
 
@@ -24,6 +25,8 @@ MAX_POINTS = 400_000
 # Pairs of points that are looked at: with the edges beside them where shapes are nearer than NEAR_M, else as they are.
 NEAR_M = 300_000.0
 _CLOSE_PAIRS, _FAR_PAIRS = 300, 20_000
+# Pairs of shapes that are looked at for the widest gap.
+MOST_LOOKED_AT = 2000
 # A chord through the ellipsoid may rank two pairs otherwise than the way over it by this share.
 _RANK_SHARE = 3e-3
 _TO_SPACE = Transformer.from_crs("EPSG:4979", "EPSG:4978", always_xy=True)
@@ -101,9 +104,11 @@ def gaps_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], *,
     step = max(STEP_DEG, total / MAX_POINTS)
     mine = _chains(one, step)
     theirs = mine if is_same else _chains(other, step)
+    chord, there = _nearest_of_others(mine) if is_same else cKDTree(theirs.space).query(mine.space)
+    # the points of a shape follow each other
+    begins = np.searchsorted(mine.owner, np.arange(len(one) + 1))
     meets = shapely.STRtree(list(other))
     out: list[Gap] = []
-    whole = None if is_same else cKDTree(theirs.space)
     for i, g in enumerate(one):
         touching = [k for k in meets.query(g, predicate="intersects") if not (is_same and k == i)]
         if touching:
@@ -111,13 +116,47 @@ def gaps_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], *,
             place = (float(at[0, 0]), float(at[0, 1])) if len(at) else _first(g)
             out.append(Gap(0.0, place, place))
             continue
-        left = np.flatnonzero(theirs.owner != i) if is_same else None
-        tree = whole if whole is not None else cKDTree(theirs.space[left])
-        own = np.flatnonzero(mine.owner == i)
-        chord, found = tree.query(mine.space[own])
-        there = found if left is None else left[found]
-        out.append(_closest(mine, own, theirs, there, chord, step))
+        own = np.arange(begins[i], begins[i + 1])
+        out.append(_closest(mine, own, theirs, there[own], chord[own], step))
     return out
+
+
+def _nearest_of_others(chains: _Chains) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """(chord, number) of the nearest point of another shape, for each point. Two shapes differ in a digit of their numbers: the
+    points of either digit are looked up among those of the other, which takes a tree a digit and not one a shape."""
+    chord, found = np.full(len(chains.owner), np.inf), np.zeros(len(chains.owner), dtype=np.int64)
+    for digit in range(int(chains.owner.max()).bit_length()):
+        is_set = (chains.owner >> digit) & 1 == 1
+        for here in (is_set, ~is_set):
+            mine, theirs = np.flatnonzero(here), np.flatnonzero(~here)
+            if not (len(mine) and len(theirs)):
+                continue
+            gaps, at = cKDTree(chains.space[theirs]).query(chains.space[mine])
+            nearer = gaps < chord[mine]
+            chord[mine[nearer]], found[mine[nearer]] = gaps[nearer], theirs[at[nearer]]
+    return chord, found
+
+
+def farthest_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry]) -> tuple[Gap, int, int]:
+    """Of all pairs of a shape of ``one`` and of ``other`` (longitude and latitude of WGS 84) the one with the widest gap, and
+    their numbers. No gap is wider than the way between a point of each, so pairs are looked at in the order of that way until it
+    is shorter than the best gap. ModelError (TOO_LARGE) after MOST_LOOKED_AT pairs."""
+    geod = geod_of("EPSG:4326")
+    here, there = (shapely.get_coordinates(shapely.point_on_surface(np.array(g, dtype=object))) for g in (one, other))
+    ways = np.stack([geod.inv(np.full(len(there), x), np.full(len(there), y), there[:, 0], there[:, 1])[2] for x, y in here])
+    best: tuple[Gap, int, int] | None = None
+    for number, k in enumerate(np.argsort(-ways, axis=None, kind="stable").tolist()):
+        i, j = divmod(k, len(other))
+        if best is not None and ways[i, j] <= best[0].metres:
+            break
+        if number == MOST_LOOKED_AT:
+            raise ModelError("The shapes are so large and so near to each other that it takes too many pairs to tell which are "
+                             "farthest apart; choose fewer, or ask for their middles.", code="TOO_LARGE", needs={"region": True})
+        (gap,) = gaps_on_globe([one[i]], [other[j]])
+        if best is None or gap.metres > best[0].metres:
+            best = gap, i, j
+    assert best is not None
+    return best
 
 
 def _first(g: BaseGeometry) -> tuple[float, float]:

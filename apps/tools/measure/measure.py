@@ -40,7 +40,7 @@ from apps.tools.measure.accuracy import NOT_TOLD, joint, lines_slack_m
 from apps.tools.measure.choose import apply_conditions, figures_of, near_limits, pixel_side_m, statistic_of
 from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines, parts
 from apps.tools.measure.each import Ways, table_of
-from apps.tools.measure.far import gaps_on_globe, lie_far, on_globe
+from apps.tools.measure.far import farthest_on_globe, gaps_on_globe, lie_far, on_globe
 from apps.tools.measure.layers import (
     Measured,
     Plane,
@@ -536,8 +536,13 @@ def _count_of_drawn(ctx: ToolContext, base: Figure, sources: Sequence[Measured],
     if found is None or (relation and near is None):
         why = "no accuracy of them is known" if found is None else f"what it leaves open of {relation} is not worked out"
         base.evidence.setdefault("interval_from", f"none: {why}")
-        ctx.log("info", f"How many lie so near to the limit that they may count or not is not known ({why}), so no interval is "
-                        "given.")
+        if base.low is None:
+            ctx.log("info", f"How many lie so near to the limit that they may count or not is not known ({why}), so no interval "
+                            "is given.")
+        else:
+            base.evidence["interval_is"] = "floor"
+            ctx.log("info", f"How many lie so near to the limit of the drawn shapes that they may count or not is not known "
+                            f"({why}): the true interval may be wider.")
         return
     out, more = (near or (0, 0))[0] + edge[0], (near or (0, 0))[1] + edge[1]
     base.low = max(0.0, (base.value if base.low is None else base.low) - out)
@@ -896,12 +901,25 @@ def _instances(plane: Plane, source: Measured, between: str) -> _Instances:
 MOST_PAIRS = 4_000_000
 
 
-def _over_the_globe(plane: Plane, subject: Measured, reference: Measured | None) -> list[tuple[float, Any, Any]]:
-    """As ``_edge_distances``, for layers that no plane is true to."""
-    one = on_globe(subject)
-    gaps = gaps_on_globe(one, one if reference is None else on_globe(reference), is_same=reference is None)
+def _over_the_globe(plane: Plane, sources: Sequence[Measured], between: str, *, is_farthest: bool,
+                    ) -> tuple[list[tuple[float, Any, Any]], tuple[int, int]]:
+    """As ``_edge_distances`` and ``_farthest``, for layers that no plane is true to."""
+    shapes: list[list[BaseGeometry]] = []
+    for s in sources:
+        if between == "centroids":
+            middles = [plane.lonlat(p.x, p.y) for p in _shapes(_instances(plane, s, between))]
+            shapes.append([shapely.Point(at) for at in middles if at is not None])
+        else:
+            to_features(s)
+            shapes.append(on_globe(s))
+    ends = (0, 0)
+    if is_farthest:
+        gap, *at = farthest_on_globe(shapes[0], shapes[-1])
+        gaps, ends = [gap], (at[0], at[1])
+    else:
+        gaps = gaps_on_globe(shapes[0], shapes[-1], is_same=len(shapes) == 1)
     to = transformer("EPSG:4326", plane.text)
-    return [(g.metres, np.array(to.transform(*g.start)), np.array(to.transform(*g.end))) for g in gaps]
+    return [(g.metres, np.array(to.transform(*g.start)), np.array(to.transform(*g.end))) for g in gaps], ends
 
 
 def _edge_distances(subject: _Instances, reference: _Instances, *, is_same: bool) -> list[tuple[float, Any, Any]]:
@@ -981,13 +999,14 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
                          f"{one.n if one.n == 0 or reference is None else other.n}.", code="TOOL_FAILED",
                          needs={"instances": True})
     ends = (0, 0)
-    if is_farthest:
+    if is_farthest and one.n * other.n > MOST_PAIRS:
+        raise ModelError(f"{one.n:,} by {other.n:,} instances are more pairs than are looked at ({MOST_PAIRS:,}); choose fewer, "
+                         "or a region.", code="TOO_LARGE", needs={"region": True})
+    if lie_far(sources):
+        pairs, ends = _over_the_globe(plane, sources, between, is_farthest=is_farthest)
+    elif is_farthest:
         pair, ends = _farthest(one, other)
         pairs = [pair]
-    elif between == "edges" and lie_far(sources):
-        for s in sources:
-            to_features(s)
-        pairs = _over_the_globe(plane, subject, reference)
     else:
         pairs = _edge_distances(one, other, is_same=reference is None)
     if reference is not None and between == "edges" and _share_pixels(subject, reference):
@@ -1023,12 +1042,8 @@ def _distance(ctx: ToolContext, subject: Measured, reference: Measured | None, s
 
 
 def _farthest(subject: _Instances, reference: _Instances) -> tuple[tuple[float, Any, Any], tuple[int, int]]:
-    """Of all pairs of a subject and a reference the one farthest apart: (distance in the plane, its points), and their numbers.
-    ModelError (TOO_LARGE) for more pairs than MOST_PAIRS."""
+    """Of all pairs of a subject and a reference the farthest apart: (distance in the plane, its points), and their numbers."""
     one, other = np.array(_shapes(subject), dtype=object), np.array(_shapes(reference), dtype=object)
-    if len(one) * len(other) > MOST_PAIRS:
-        raise ModelError(f"{len(one):,} by {len(other):,} instances are more pairs than are looked at ({MOST_PAIRS:,}); choose "
-                         "fewer, or a region.", code="TOO_LARGE", needs={"region": True})
     best = (-1.0, 0, 0)
     for i, g in enumerate(one):
         gaps = shapely.distance(g, other)

@@ -209,6 +209,19 @@ def test_a_region_decides_over_those_at_its_outline() -> None:
     assert low <= int((x < 480).sum()) <= o.result.value <= int((x < 520).sum()) <= high <= int((x < 525).sum())
 
 
+@pytest.mark.parametrize("crs", ["EPSG:2263", "EPSG:3857"])
+def test_metres_of_accuracy_are_no_units_of_the_crs(crs: str) -> None:
+    """Feet, and Mercator's metres: points from 12 m within to 12 m beyond an outline, of which 20 m decide."""
+    lat, lon = (40.7, -73.95) if crs == "EPSG:2263" else (64.0, 20.0)
+    there = Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+    x, y = there.transform(lon, lat)
+    edge = shapely.box(x - 9000, y - 9000, x, y + 9000)
+    along = [GEOD.fwd(lon, lat, 90 if d > 0 else 270, abs(d))[:2] for d in (-400, -12, -9, 9, 12, 400)]
+    points = [shapely.Point(there.transform(*p)) for p in along]
+    o = measure({"metric": "count"}, source("trees", points, crs, accuracy_m=20.0), region=mapping(edge), region_crs=crs)
+    assert (o.result.value, o.result.interval) == (3, (1, 5))
+
+
 def test_a_cut_area_may_be_off_along_its_rim() -> None:
     other = shapely.affinity.translate(FIELD, 300.0, 90.0)
     spec = {"metric": "area", "relation": "inside", "reference": "other", "clip": True}

@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from shapely.geometry import LineString, Point, box, mapping, shape
 
 from apps.imagery.vectors import vector_read
-from apps.tools.measure.far import gaps_on_globe
+from apps.tools.measure.far import farthest_on_globe, gaps_on_globe
 from tests.unit.tools.rasters import Bench, scene
 
 GEOD = Geod(ellps="WGS84")
@@ -57,6 +57,33 @@ def test_each_of_one_layer_to_its_nearest_other() -> None:
     gaps = [g.metres for g in gaps_on_globe(places, places, is_same=True)]
     expected = [min(GEOD.inv(p.x, p.y, q.x, q.y)[2] for q in places if q is not p) for p in places]
     assert gaps == pytest.approx(expected, rel=1e-9)
+
+
+def test_each_of_many_to_its_nearest_other() -> None:
+    rng = np.random.default_rng(5)
+    at = np.column_stack([rng.uniform(-180, 180, 300), np.degrees(np.arcsin(rng.uniform(-1, 1, 300)))])
+    places = [Point(p) for p in at]
+    gaps = [g.metres for g in gaps_on_globe(places, places, is_same=True)]
+    every = np.array([GEOD.inv(np.full(300, x), np.full(300, y), at[:, 0], at[:, 1])[2] for x, y in at])
+    np.fill_diagonal(every, np.inf)
+    assert gaps == pytest.approx(every.min(axis=1), rel=1e-6)
+
+
+def test_the_farthest_of_all_pairs_is_told_on_the_globe_and_not_in_a_plane() -> None:
+    rng = np.random.default_rng(8)
+    at = np.column_stack([rng.uniform(-180, 180, 80), np.degrees(np.arcsin(rng.uniform(-1, 1, 80)))])
+    ways = np.array([GEOD.inv(np.full(60, x), np.full(60, y), at[20:, 0], at[20:, 1])[2] for x, y in at[:20]])
+    one, other = ({f"{i}": Point(p) for i, p in enumerate(part)} for part in (at[:20], at[20:]))
+    for between in ("edges", "centroids"):
+        o = measured(one, other, metric="distance", distance_statistic="farthest", distance_between=between)
+        assert o.result.value == pytest.approx(ways.max(), rel=1e-6)
+        o = measured(one, other, metric="distance", distance_between=between)
+        assert o.result.value == pytest.approx(ways.min(), rel=1e-6)
+    boxes = [box(x, y, x + w, y + w) for x, y, w in ((0, 0, 5), (60, 40, 3), (100, -30, 8), (20, 60, 2))]
+    gap, i, j = farthest_on_globe(boxes, boxes)
+    every = {(a, b): near(boxes[a], boxes[b]) for a in range(4) for b in range(4) if a < b}
+    assert gap.metres == pytest.approx(max(every.values()), rel=1e-4)
+    assert tuple(sorted((i, j))) == max(every, key=lambda k: every[k])
 
 
 @pytest.fixture(scope="module")
