@@ -47,17 +47,26 @@ def interval_as_exact_as_drawn(case: Case) -> Finding:
     layers = case.evidence("source", "layers")
     told = {str(x.get("name")): x.get("accuracy") for x in layers if isinstance(x, dict)} if isinstance(layers, list) else {}
     at = ("/evidence/source/layers", "/arguments/sources")
-    off = 0.0
+    # what conditions alone speak of does not move the ends of a distance, nor an outline
+    named = {spec.get("subject"), spec.get("reference"), *(spec.get("others") or ())}
+    aside = {c.get("reference") for c in spec.get("where") or () if isinstance(c, dict)} - named
+    off, n_told = 0.0, 0
     for source in drawn:
         name = str(source.get("name", "subject"))
         held = told.get(name)
         metres = number_of(held.get("m")) if isinstance(held, dict) else None
-        if metres is None:
-            continue
         try:
             due = _due(case, source)
+            if metres is None and _said(case, source) is not None:
+                return failed(
+                    f"A person said how exact {name} is, and nothing of it is on record.",
+                    measured=None, expected=due, unit="m", at=at,
+                )  # fmt: skip
         except (KeyError, TypeError, ValueError, IndexError, FaultError) as why:
             return not_applicable(f"the shapes cannot be read here ({type(why).__name__})")
+        if metres is None:
+            continue
+        n_told += 1
         if due is None:
             return failed(
                 f"An accuracy is on record of {name}, and neither did a person say one nor do its written digits tell it.",
@@ -68,8 +77,8 @@ def interval_as_exact_as_drawn(case: Case) -> Finding:
                 f"{name} is on record as more exact than a person said, or than its written digits can hold.",
                 measured=metres, expected=due, unit="m", at=at,
             )  # fmt: skip
-        off += metres
-    if not off:
+        off += 0.0 if name in aside else metres
+    if not n_told:
         return passed("No accuracy is on record, and no interval rests on one.", at=at)
     return _wide_enough(case, spec, off, at)
 
@@ -78,11 +87,13 @@ def _wide_enough(case: Case, spec: dict[str, Any], off: float, at: tuple[str, ..
     span, value = case.observation.result.interval, case.value
     per = factor(case.observation.result.unit)
     least: float | None = None
+    if not off:
+        return passed("The accuracy on record is what was said or written.", at=at)
     if spec.get("metric") == "distance":
         least = off
     elif spec.get("metric") in ("area", "length") and not any(spec.get(k) for k in _CHOOSING):
-        source = source_of(case, str(spec.get("subject") or "subject"))
         try:
+            source = source_of(case, str(spec.get("subject") or "subject"))
             (shapes,) = on_plane(place(case, source))
         except CannotPlaceError:
             shapes = []
@@ -103,21 +114,26 @@ def _wide_enough(case: Case, spec: dict[str, Any], off: float, at: tuple[str, ..
     return passed("The interval is as wide as the accuracy makes it.", measured=mine, expected=f"≥ {least:.6g}", at=at)
 
 
+def _said(case: Case, source: dict[str, Any]) -> float | None:
+    """Metres that a person said of a source, in the call or of its file."""
+    said, digest = number_of(source.get("accuracy_m")), source.get("vector")
+    if said is None and digest and case.question is not None:
+        said = next((v.accuracy_m for v in case.question.vectors if v.artifact == digest), None)
+    return said
+
+
 def _due(case: Case, source: dict[str, Any]) -> float | None:
     """Metres by which a source's points may lie off at least: as said, no less than its digits; None where neither tells."""
     digest, geometry = source.get("vector"), source.get("geometry")
-    said = number_of(source.get("accuracy_m"))
     if isinstance(digest, str) and digest:
         if case.layers is None:
             raise KeyError(digest)
         features, crs = case.layers.read_vector(digest)
         shapes: Any = [f["geometry"] for f in features]
-        if said is None and case.question is not None:
-            said = next((v.accuracy_m for v in case.question.vectors if v.artifact == digest), None)
     else:
         shapes, crs = [geometry], str(source.get("geometry_crs") or "EPSG:4326")
     written = None if crs == "image" else _written_m(shapes, crs)
-    return max((v for v in (said, written) if v is not None), default=None)
+    return max((v for v in (_said(case, source), written) if v is not None), default=None)
 
 
 def _numbers(value: Any) -> Iterator[float]:
@@ -152,5 +168,3 @@ def _written_m(shapes: Any, crs: str) -> float | None:
         lats = np.abs(found[1::2])
         metres = half * DEGREE_M * math.hypot(1.0, math.cos(math.radians(float(np.min(lats)))))
     return metres if n <= MOST_DECIMALS and metres >= LEAST_M else None
-
-

@@ -56,6 +56,19 @@ def _si(case: Case) -> float:
     return math.nan if found is None else found
 
 
+def _placed(case: Case, spec: dict[str, Any]) -> Placed:
+    """The subject in degrees, of a region what lies inside. CannotPlaceError where it has no place, or not in such a region."""
+    asked = source_of(case, str(spec.get("subject") or "subject"))
+    subject = place(case, asked)
+    if not case.is_limited:
+        return subject
+    # masks are cut by a region before they become things
+    is_mask = asked.get("mode") == "regions"
+    if case.region is None or case.region[1] != "EPSG:4326" or (is_mask and not is_of_same_region(case, asked)):
+        raise CannotPlaceError("a region that is not followed here")
+    return subject if is_mask else inside_of(subject, case.region[0])
+
+
 # Pairs of things that are looked at one by one.
 MOST_PAIRS = 2_000_000
 
@@ -93,14 +106,7 @@ def relation_recomputes(case: Case) -> Finding:
     if is_of_middles and not is_farthest:
         return not_applicable("centroids")
     try:
-        asked = source_of(case, str(spec.get("subject") or "subject"))
-        subject = place(case, asked)
-        if case.is_limited:
-            # masks are cut by a region before they become things
-            is_mask = asked.get("mode") == "regions"
-            if case.region is None or case.region[1] != "EPSG:4326" or (is_mask and not is_of_same_region(case, asked)):
-                return not_applicable("a region that is not followed here")
-            subject = subject if is_mask else inside_of(subject, case.region[0])
+        subject = _placed(case, spec)
         given = met(case, {"where": [c for c in conditions_of(spec) if c.get("is_given")]}, subject)
         if given.n_unsure and metric == "ratio":
             return not_applicable("some are so near to a limit that they may be in or out of the whole")
@@ -174,8 +180,9 @@ def relation_recomputes(case: Case) -> Finding:
             few = [g for g, yes in zip(one, fine, strict=True) if yes]
             other_truth = float(shapely.area(shapely.union_all(few))) if few else 0.0
             low, high = min(truth, other_truth), max(truth, other_truth)
-        # what may be on either side of a limit may be in the figure or not
-        good = low - 4e-3 * low - edge <= mine <= high + 4e-3 * high + edge or bool(chosen_few.n_unsure)
+        good = low - 4e-3 * low - edge <= mine <= high + 4e-3 * high + edge
+        if not good and chosen_few.n_unsure:
+            return not_applicable("some are so near to a limit that they may be in the figure or not")
     else:
         chosen = [g for g, yes in zip(one, keep, strict=True) if yes]
         if not chosen:
@@ -507,13 +514,7 @@ def instances_recompute(case: Case) -> Finding:
     if metric not in ("area", "length") or spec.get("clip") or spec.get("each") or not (statistic or is_chosen_length):
         return not_applicable("no statistic over instances and no length of chosen ones")
     try:
-        asked = source_of(case, str(spec.get("subject") or "subject"))
-        subject = place(case, asked)
-        if case.is_limited:
-            is_mask = asked.get("mode") == "regions"
-            if case.region is None or case.region[1] != "EPSG:4326" or (is_mask and not is_of_same_region(case, asked)):
-                return not_applicable("a region that is not followed here")
-            subject = subject if is_mask else inside_of(subject, case.region[0])
+        subject = _placed(case, spec)
         few = met(case, spec, subject)
         subject = only_those(subject, few.keep)
         if relation:

@@ -221,7 +221,9 @@ def _counted(case: Case, scene: SceneInfo, flags: tuple[str, ...]) -> Finding | 
     for ref in case.observation.result.layers:
         if ref.is_aside or ref.source_scene_id not in (None, scene.scene_id):
             continue
-        if ref.kind == "mask" and ref.grid is not None and case.is_small(ref):
+        if ref.kind == "mask" and ref.grid is not None:
+            if not case.is_small(ref):
+                raise CannotLookError("the mask is larger than masks are read whole")
             n, of = _mask_hidden(case, ref, ref.grid, scene, flags)
             # a thinned mask stands for pixels beside the ones that are looked up
             if n > 0.002 * of:
@@ -245,7 +247,7 @@ def _counted(case: Case, scene: SceneInfo, flags: tuple[str, ...]) -> Finding | 
 def _mask_hidden(case: Case, ref: LayerRef, grid: Grid, scene: SceneInfo, flags: tuple[str, ...]) -> tuple[int, int]:
     """(True pixels of the mask that are hidden, True pixels) in the windows that are looked at."""
     if not same_grid(grid, scene.grid):
-        return 0, 0
+        raise CannotLookError("the mask lies on another grid than the quality band")
     mask, valid = case.mask(ref)
     look, n, of = look_of(case), 0, 0
     for window in look_windows(case, grid)[0]:

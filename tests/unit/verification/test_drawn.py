@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 from shapely.geometry import shape
 
 from apps.tools.measure.accuracy import written_to_m
@@ -31,6 +32,23 @@ def test_what_was_said_passes_and_what_was_not_is_caught() -> None:
     bare = island(None).but({"/evidence/source/layers/0/accuracy": {"m": 0.4, "is_floor": False, "from": "somebody"}})
     assert look(bare).outcome == "failed"
     assert look(island().but({"/result/interval": None})).outcome == "failed"
+
+
+def test_what_a_person_said_may_not_be_left_out() -> None:
+    assert look(island().but({"/evidence/source/layers/0/accuracy": None})).outcome == "failed"
+
+
+def test_what_a_condition_speaks_of_does_not_move_the_ends_of_a_distance() -> None:
+    b = drawn.bench()
+    far = shapely.affinity.translate(drawn.FIELD, 5000.0, 90.0)
+    sources = [drawn.source(n, [g], drawn.UTM, accuracy_m=m) for n, g, m in (
+        ("one", drawn.FIELD, 2.0), ("other", far, 1.0), ("road", drawn.ROAD, 30.0))]
+    spec = {"metric": "distance", "subject": "one", "reference": "other",
+            "where": [{"relation": "within", "reference": "road", "distance_m": 50_000.0}]}
+    o = b.call("measure", {"sources": sources, "spec": spec})
+    assert o.status.state == "ok" and o.result.interval is not None, o.status.reason
+    assert o.result.interval[1] - float(o.result.value or 0) == pytest.approx(3.0)
+    assert look(Sample(o, b, question=b.question)).outcome == "passed"
 
 
 @pytest.mark.parametrize("decimals", range(1, 10))
