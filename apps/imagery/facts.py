@@ -9,6 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 _TEXT = 400
+# Times of a netCDF file that become scenes; of more the first ones are read, and that is told.
+MAX_TIMES = 400
 # Fill values that no sensor measures: a band that holds one is empty there, whatever the others hold.
 MISSING = (-9999.0, -32768.0, -3.4028234663852886e38, 1e20, -99999.0, -999.0)
 

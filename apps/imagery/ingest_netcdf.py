@@ -16,7 +16,7 @@ from pyproj.exceptions import CRSError
 from rasterio.transform import Affine
 
 from apps.core.errors import UserError
-from apps.imagery.facts import BandFacts, RasterFacts
+from apps.imagery.facts import MAX_TIMES, BandFacts, RasterFacts
 from apps.imagery.formats import MAX_BANDS, NETCDF, check_size
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest_facts import unreadable
@@ -114,11 +114,14 @@ def _times(dataset: Any, dimension: str) -> tuple[str, ...]:
     import netCDF4
 
     variable = dataset.variables.get(dimension)
-    if variable is None or " since " not in str(getattr(variable, "units", "")):
+    if variable is None or variable.ndim != 1 or " since " not in str(getattr(variable, "units", "")):
+        return ()
+    values = np.asarray(variable[:])
+    if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         return ()
     try:
         found: Any = netCDF4.num2date(
-            variable[:], variable.units, getattr(variable, "calendar", "standard"), only_use_cftime_datetimes=False
+            values, str(variable.units), str(getattr(variable, "calendar", "standard")), only_use_cftime_datetimes=False
         )
         return tuple(t.isoformat() for t in np.atleast_1d(found))
     except (ValueError, OverflowError, TypeError):
@@ -126,8 +129,12 @@ def _times(dataset: Any, dimension: str) -> tuple[str, ...]:
 
 
 def _number(variable: Any, name: str) -> float | None:
-    value = getattr(variable, name, None)
-    return None if value is None else float(np.asarray(value).ravel()[0])
+    """The first number of an attribute; None where it holds none, or one that is not finite."""
+    held = np.asarray(getattr(variable, name, ())).ravel()
+    if not held.size or held.dtype.kind not in "iuf":
+        return None
+    value = float(held[0])
+    return value if np.isfinite(value) else None
 
 
 def write_variable(source: Path, target: Path, name: str, hints: SceneHints) -> RasterFacts:
@@ -257,6 +264,8 @@ class _Variable:
                 crs = ""
             else:
                 x, y = (x[0] * by[0], x[1] * by[0]), (y[0] * by[1], y[1] * by[1])
+        if len(self.times) > MAX_TIMES:
+            changes.append(f"It holds {len(self.times):,} times; the first {MAX_TIMES} are read.")
         if self.n_undated > 1:
             changes.append(f"It holds {self.n_undated} times that have no dates; only number {self._at_time() + 1} is read.")
         transform, roll = None, 0
@@ -328,9 +337,12 @@ class _Variable:
             if end is None:
                 found.append(np.nan)
                 continue
-            value = np.asarray(end).ravel()[0]
+            value = np.asarray(end).ravel()[:1]
+            if not value.size or value.dtype.kind not in "iuf" or not np.isfinite(value[0]):
+                found.append(np.nan)
+                continue
             is_physical = self.dtype.kind in "iu" and value.dtype.kind == "f" and (scale, offset) != (1.0, 0.0)
-            number = (float(value) - offset) / scale if is_physical else float(value)
+            number = (float(value[0]) - offset) / scale if is_physical else float(value[0])
             if self.dtype.kind == "u" and number < 0 and not is_physical:
                 number += 2 ** (8 * self.dtype.itemsize)
             found.append(number)
@@ -339,7 +351,7 @@ class _Variable:
         limits = np.finfo(self.dtype) if self.dtype.kind == "f" else np.iinfo(self.dtype)
         low = float(limits.min) if np.isnan(found[0]) else found[0]
         high = float(limits.max) if np.isnan(found[1]) else found[1]
-        return (low, high) if low <= high else None
+        return (low, high) if low <= high and not np.isnan(found).all() else None
 
     def _facts(
         self,

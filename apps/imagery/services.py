@@ -28,7 +28,7 @@ from apps.artifacts.blobs import blob_path, told_when_full
 from apps.artifacts.services import artifact_link, artifact_put
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.scene import SceneInfo
-from apps.imagery.facts import RasterCounts, RasterFacts, RasterStatistics
+from apps.imagery.facts import MAX_TIMES, RasterCounts, RasterFacts, RasterStatistics
 from apps.imagery.footprints import footprint
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest import ingest_file
@@ -50,7 +50,6 @@ COG_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 # Bytes that stay free on the disk whatever is uploaded.
 FREE_BYTES = 2 * 2**30
 MAX_CHUNK_BYTES = 64 * 2**20
-MAX_TIMES = 400
 
 
 # --- uploads

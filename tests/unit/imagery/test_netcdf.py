@@ -10,6 +10,7 @@ from pyproj import CRS
 
 from apps.core.errors import UserError
 from apps.imagery.hints import SceneHints
+from apps.imagery.ingest_netcdf import write_variable
 from apps.imagery.inspect import inspect_file
 
 
@@ -184,3 +185,28 @@ def test_times_without_dates_are_told(tmp_path: Path) -> None:
         out.createVariable("v", "f4", ("time", "y", "x"))[:] = np.arange(4.0)[:, None, None]
     found = inspect_file(path, "", SceneHints(variable="v"))
     assert any("4 times that have no dates; only number 1 is read" in f.text for f in found.findings)
+
+
+@pytest.mark.parametrize(("name", "attributes"), [
+    ("time", {"calendar": 5}), ("time", {"calendar": "martian"}), ("time", {"units": "days since 0000-00-00"}),
+    ("lst", {"valid_min": "abc"}), ("lst", {"valid_min": np.array([], "f4")}), ("lst", {"scale_factor": "ten"}),
+    ("lst", {"scale_factor": np.nan}), ("lon", {"scale_factor": "q"}), ("lst", {"valid_range": np.array([np.nan, np.inf])})])
+def test_attributes_that_are_nonsense_are_passed_over(tmp_path: Path, name: str, attributes: dict[str, object]) -> None:
+    make(tmp_path / "t.nc", times=2)
+    with netCDF4.Dataset(tmp_path / "t.nc", "a") as held:
+        held[name].setncatts(attributes)
+    found = write_variable(tmp_path / "t.nc", tmp_path / "t.tif", "t.nc", SceneHints())
+    assert found.variable == "lst" and all(b.valid_range is None for b in found.bands)
+
+
+def test_times_that_are_no_numbers_have_no_dates(tmp_path: Path) -> None:
+    make(tmp_path / "t.nc", times=2)
+    with netCDF4.Dataset(tmp_path / "t.nc", "a") as held:
+        held["time"][:] = np.nan
+    assert write_variable(tmp_path / "t.nc", tmp_path / "t.tif", "t.nc", SceneHints()).times == ()
+
+
+def test_more_times_than_become_scenes_are_told(tmp_path: Path) -> None:
+    make(tmp_path / "t.nc", times=405)
+    found = write_variable(tmp_path / "t.nc", tmp_path / "t.tif", "t.nc", SceneHints())
+    assert any("405 times; the first 400" in text for text in found.changes)
