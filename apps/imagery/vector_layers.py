@@ -16,7 +16,7 @@ from apps.accounts.models import Project
 from apps.artifacts.blobs import blob_path
 from apps.artifacts.services import ProjectBlobs, artifact_put
 from apps.core.errors import FaultError, UserError
-from apps.core.geo.vector import VectorInfo
+from apps.core.geo.vector import VectorInfo, values_of
 from apps.core.ports import LayerStore
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.models import VectorLayer
@@ -129,6 +129,7 @@ def vector_info_of(found: VectorFile, store: LayerStore, *, vector_id: str, name
     return VectorInfo(
         vector_id=vector_id, artifact=ref.artifact, name=name, format=found.format, crs=found.crs, n=len(found.features),
         kinds=found.kinds, fields=found.fields, name_field=field, names=names, bounds=bounds, warnings=found.warnings,
+        values=values_of((f.get("properties") or {} for f in found.features), found.fields, field),
     )  # fmt: skip
 
 

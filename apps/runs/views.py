@@ -16,9 +16,11 @@ from django.views.decorators.http import require_GET, require_POST
 from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, can
 from apps.agent.planner.offered import beside_the_fields, form_fields
+from apps.agent.planner.things import thing_of
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import ObservationState, RunState
+from apps.core.evidence.plan import Question
 from apps.imagery import tiles
 from apps.imagery.selectors import scenes_for_ask, vectors_for_ask
 from apps.imagery.vector_views import outlines_for_map
@@ -162,10 +164,22 @@ def _form_fields(state: RunState) -> list[dict[str, Any]]:
     given = state.plan.form if state.plan else {}
     held = {k: v[0] if k == "zones" and isinstance(v, list) and v else v for k, v in given.items()}
     fields = [{**f, "value": held.get(f["name"], [] if f["kind"] == "dates" else "")} for f in form_fields(state.question)]
+    for f in fields:
+        if f["kind"] == "choice" and f["value"] and all(f["value"] != c[0] for c in f["choices"]):
+            f["choices"] = [*f["choices"], [f["value"], _thing_title(str(f["value"]), state.question)]]
     rest, told = beside_the_fields(given)
     if rest:
         fields.append({"name": "rest", "label": told, "kind": "rest", "choices": [], "value": json.dumps(rest)})
     return fields
+
+
+def _thing_title(key: str, question: Question | None) -> str:
+    """What a form calls a thing that it does not offer by itself: a feature, a place, several values of an attribute."""
+    try:
+        thing = thing_of(key, question) if question is not None else None
+    except (KeyError, ValueError):
+        thing = None
+    return thing.title if thing is not None else key
 
 
 def _form_from_post(request: HttpRequest) -> dict[str, Any] | None:

@@ -143,6 +143,8 @@ class MeasureSource(Frozen):
     vector: str = Field(default="", max_length=80, description="digest of a vector file of the project, for extent")
     name_field: str = Field(default="", max_length=60, description="attribute that names the features of a vector file")
     only: tuple[str, ...] = Field(default=(), max_length=1000, description="features of these names alone")
+    part_field: str = Field(default="", max_length=255, description="attribute of which part_values are chosen, before all else")
+    part_values: tuple[str, ...] = Field(default=(), max_length=100, description="features with one of these values, as text")
     without: tuple[str, ...] = Field(default=(), max_length=1000, description="all features but those of these names")
     gsd_m: float | None = Field(default=None, gt=0)
     accuracy_m: FiniteFloat | None = Field(

@@ -17,7 +17,7 @@ from shapely.geometry.base import BaseGeometry
 
 from apps.core.geo.grid import geod_of, transformer
 from apps.verification.case import Case
-from apps.verification.ground import CannotPlaceError, Placed, grown_by, place
+from apps.verification.ground import CannotPlaceError, Placed, grown_by, part_of, place
 
 # Relations that cut: whether the inside stays, and whether outlines are grown first.
 CUTS: dict[str, tuple[bool, bool]] = {
@@ -114,7 +114,7 @@ def named_instances(
     if isinstance(digest, str) and digest and case.layers is not None:
         features, _ = case.layers.read_vector(digest)
         only, left_out = source.get("only") or (), source.get("without") or ()
-        called = [(i, dict(f.get("properties") or {})) for i, f in enumerate(features, 1)]
+        called = [(i, dict(f.get("properties") or {})) for i, f in part_of(features, source)]
         called = [(i, v) for i, v in called if not only or str(v.get(field, "")) in only]
         called = [(i, v) for i, v in called if str(v.get(field, "")) not in left_out]
         names = [_name_of(v.get(field)) if field else f"feature {i}" for i, v in called]
@@ -144,7 +144,7 @@ def zone_names(case: Case, params: dict[str, Any]) -> list[str]:
         raise CannotPlaceError("the zones are not at hand")
     field, only = str(params.get("name") or "name"), params.get("only") or ()
     names = []
-    for i, feature in enumerate(features, 1):
+    for i, feature in part_of(features, params):
         name = zone_name((feature.get("properties") or {}), field, i, is_group=bool(params.get("group")))
         is_shape = shape(feature["geometry"]).geom_type in ("Polygon", "MultiPolygon")
         if (not only or name in only) and (is_shape or params.get("buffer_m")):

@@ -6,6 +6,7 @@ The tools measure in another plane and on the ellipsoid; two ways that agree are
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,12 +69,23 @@ def place(case: Case, source: dict[str, Any]) -> Placed:
     return _layer(case, ref)
 
 
+def part_of(features: Sequence[dict[str, Any]], params: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """(number in the file, feature) of those that have one of the values which a source or a node asks for; all where it asks
+    for none. A feature without a value has none of them, whatever the values are called."""
+    field, wanted = params.get("part_field"), {str(v) for v in params.get("part_values") or ()}
+    numbered = list(enumerate(features, 1))
+    if not field:
+        return numbered
+    return [(i, f) for i, f in numbered if (v := (f.get("properties") or {}).get(str(field))) is not None and f"{v}" in wanted]
+
+
 def _given(case: Case, source: dict[str, Any]) -> Placed:
     digest, geometry = source.get("vector"), source.get("geometry")
     if isinstance(digest, str) and digest:
         if case.layers is None:
             raise CannotPlaceError("no store of vector files is at hand")
         features, crs = case.layers.read_vector(digest)
+        features = [f for _, f in part_of(features, source)]
         only, field = source.get("only") or (), str(source.get("name_field") or "")
         held = [f for f in features if not only or str((f.get("properties") or {}).get(field, "")) in only]
         left_out = source.get("without") or ()

@@ -186,7 +186,8 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
             if f.what == "exists":
                 head = f"whether {head} is{limit}"
             if f.is_named and f.target in self.things:
-                head = f"which of {self.things[f.target].title} stand{self._where_text()}"
+                which = "which of" if f.where else "which are"
+                head = f"{which} {self.things[f.target].title}{' stand' if f.where else ''}{self._where_text()}"
                 head = head.replace(" stand with ", " have ").replace(" stand that ", " ").replace(" stand ", " lie ")
             if f.what == "zone":
                 listing = self.things.get(f.target if f.each == "target" else f.reference)

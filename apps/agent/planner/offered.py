@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from apps.agent.planner.attributes import some_parts
 from apps.agent.planner.facts import methods_of
 from apps.agent.planner.fields import RELATION_WORDS, TASK_TYPES, Form
 from apps.agent.planner.lexicon import lexicon, missing_roles
@@ -44,8 +45,10 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
     dates = sorted({s.acquired_at.date().isoformat() for s in question.scenes if s.acquired_at})
 
     can_clear = any(quality_band_of(s.bands) for s in question.scenes)
-    files = [(f"vector:{v.vector_id}", v.name) for v in question.vectors]
+    parts = [p for v in question.vectors for p in some_parts(v)]
+    files = [(f"vector:{v.vector_id}", v.name) for v in (*question.vectors, *parts)]
     areas = [(f"vector:{v.vector_id}", v.name) for v in question.vectors if v.count_of(POLYGONS)]
+    areas += [(f"vector:{p.vector_id}", p.name) for p in parts if p.count_of(POLYGONS)]
     for v in question.vectors:
         areas += [(f"vector:{v.vector_id}:{n}", f"{n} in {v.name}") for n in v.names[:50] if v.count_of(POLYGONS)]
 

@@ -142,6 +142,8 @@ def _read_one(question: Question) -> Reading:
     found = put_signs(t.text, question)
     if found.reason:
         return Reading(None, found.reason, "NO_ANSWER", dict(found.needs), guess=guess)
+    if found.parts:
+        question = question.model_copy(update={"vectors": (*question.vectors, *found.parts)})
     ranked = rank_said(found.text)
     t.restart(ranked.text)
     scenes = scenes_named(t, question)

@@ -96,7 +96,8 @@ def those_that(t: Text, things: Mapping[int, str], signs: Mapping[str, str], *, 
         return Roles(refusal=several)
     named = list(dict.fromkeys(things[at] for at in sorted(things)))
     references = [things[min(at for at in things if at >= one.end)] for one in several]
-    if not several and not has_sizes:
+    is_part = "/" in subject  # "which fields have crop maize": the value is the condition
+    if not several and not has_sizes and not is_part:
         return None
     if set(named) != {subject, *references}:
         return Roles(refusal="Those that stand in which relation to what? I see more things than that.")

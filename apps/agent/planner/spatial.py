@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from apps.agent.planner.attributes import part_signs
 from apps.agent.planner.lexicon import lexicon
 from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
 from apps.core.evidence.plan import Question
@@ -44,18 +45,22 @@ _LENGTH = r"nautical miles?|nmi|yards?|yd|kilomet(?:re|er)s?|kms?|met(?:re|er)s?
 @dataclass(slots=True)
 class Found:
     """What was put in place of names: sign → key (see ``things``), and why nothing can be done where something is wrong; ``by``:
-    the attribute whose values the rows of a table are."""
+    the attribute whose values the rows of a table are; ``parts``: features chosen by a value, as files of their own."""
 
     text: str
     keys: dict[str, str] = field(default_factory=dict)
     reason: str = ""
     needs: dict[str, object] = field(default_factory=dict)
     by: str = ""
+    parts: list[VectorInfo] = field(default_factory=list)
+
+    n_signs: int = 0
 
     def sign(self, key: str) -> str:
         held = next((s for s, k in self.keys.items() if k == key), None)
         if held is None:
-            held = chr(FIRST + len(self.keys))
+            held = chr(FIRST + self.n_signs)
+            self.n_signs += 1
             self.keys[held] = key
         return held
 
@@ -76,6 +81,8 @@ def put_signs(text: str, question: Question) -> Found:
     _coordinates(out)
     _files(out, question.vectors, question)
     _features(out, question.vectors, question.text)
+    if not out.reason and any(v.values for v in question.vectors):
+        part_signs(out, question.vectors, _noun_of, _plain_words())
     if not out.reason:
         _attribute(out, question.vectors, is_called_so=True)
     if not out.reason:
@@ -89,6 +96,18 @@ def put_signs(text: str, question: Question) -> Found:
     if out.keys:
         out.text = re.sub(" +", " ", out.text)
     return out
+
+
+def _plain_words() -> frozenset[str]:
+    """Words that mean something of their own where they stand right before a thing."""
+    words = lexicon()
+    return frozenset({
+        *_ASKING, *_COUNTS, *words.fillers, *words.cannot, "all", "any", "total", "single", "same", "other", "whole", "each",
+        "longest", "shortest", "biggest", "greatest", "closest", "smaller", "larger", "many", "which", "what", "of", "not",
+        *(w for i in words.indices.values() for w in i.words), *(w for b in words.bands.values() for w in b.words),
+        *(w for e in words.targets.values() for w in (*e.words, *e.narrower)),
+        *(w for o in words.objects.values() for w in o.words),
+    })  # fmt: skip
 
 
 def _replace(out: Found, pattern: str, key: str) -> bool:

@@ -127,7 +127,7 @@ class ThingPlans(ThingChecks):
             return {}
         others = [self.things.get(k) for k in (f.reference, *(w.reference for w in f.where))]
         names = [o.name for o in others if o is not None and o.vector is not None and o.name
-                 and o.vector.vector_id == mine.vector.vector_id]  # fmt: skip
+                 and o.vector.file_id == mine.vector.file_id]  # fmt: skip
         if not names:
             return {}
         told = " and ".join(dict.fromkeys(names))

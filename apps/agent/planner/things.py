@@ -1,6 +1,7 @@
 """Things that a question can name beside what the image shows: vector files, single features of them, places by coordinates.
 
-A form writes them as keys: ``vector:ID``, ``vector:ID:NAME`` for the feature of that name, ``place:LONGITUDE,LATITUDE`` and
+A form writes them as keys: ``vector:ID``, ``vector:ID:NAME`` for the feature of that name, ``vector:ID/ATTRIBUTE=VALUE|VALUE``
+for the features with one of these values (signs that part keys are written as in a URL), ``place:LONGITUDE,LATITUDE`` and
 ``px:COLUMN,ROW``; every other key is a target of the lexicon.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.core.evidence.plan import Question
-from apps.core.geo.vector import LINES, POINTS, POLYGONS, VectorInfo
+from apps.core.geo.vector import LINES, POINTS, POLYGONS, VectorInfo, with_part
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
 
@@ -60,6 +61,7 @@ class Thing:
         out: dict[str, Any] = {"name": name, "mode": "extent"}
         if self.vector is not None:
             out["vector"] = self.vector.artifact
+            out |= self._part()
             return out | ({"name_field": self.vector.name_field, "only": [self.name]} if self.name else {})
         at = self.lonlat or self.px
         assert at is not None
@@ -68,10 +70,14 @@ class Thing:
             "geometry_crs": "EPSG:4326" if self.lonlat is not None else "image",
         }
 
+    def _part(self) -> dict[str, Any]:
+        v = self.vector
+        return {"part_field": v.part_field, "part_values": list(v.part_values)} if v is not None and v.part_field else {}
+
     def zones(self, *, buffer_m: float = 0, dissolve: bool = True) -> dict[str, Any]:
         """Parameters of ``vector.zones``."""
         assert self.vector is not None
-        out: dict[str, Any] = {"vector": self.vector.artifact}
+        out: dict[str, Any] = {"vector": self.vector.artifact} | self._part()
         if self.vector.name_field:
             out["name"] = self.vector.name_field
         if self.name:
@@ -91,7 +97,7 @@ def thing_of(key: str, question: Question) -> Thing | None:
     kind, _, rest = key.partition(":")
     if kind == "vector":
         vector_id, _, name = rest.partition(":")
-        vector = next((v for v in question.vectors if v.vector_id == vector_id), None)
+        vector = with_part(question.vectors, vector_id)
         if vector is None or (name and name not in vector.names):
             raise KeyError(key)
         return Thing(key, vector=vector, name=name)

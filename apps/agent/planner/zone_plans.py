@@ -255,7 +255,7 @@ class ZonePlans(StepMaker):
                 f"{vector.name} lies outside of the image: it reaches from {west:.4g}, {south:.4g} to {east:.4g}, {north:.4g} "
                 "degrees. Choose another file or image.",
                 "BAD_REGION",
-                {"vectors": [vector.vector_id], "scenes": [scene.scene_id]},
+                {"vectors": [vector.file_id], "scenes": [scene.scene_id]},
             )
 
     def _which_zone(self) -> AnswerRecipe:

@@ -16,6 +16,7 @@ from pydantic import Field, JsonValue
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Frozen, JsonMap
 from apps.core.geo.grid import geod_of, transformer
+from apps.core.geo.vector import value_text
 from apps.tools.execute.accumulators import CellFigures, Histogram, Moments, TrueArea, cell_moments, cells, moments_of
 from apps.tools.execute.equations import check_solvable, real_solutions, residual
 from apps.tools.execute.formula import parse
@@ -74,6 +75,8 @@ class ZonesParams(Frozen):
     name: str = Field(default="name", description="property that names a zone")
     buffer_m: float = Field(default=0, ge=-100_000, le=100_000, description="grown (or shrunk) by so many metres")
     only: tuple[str, ...] = Field(default=(), max_length=MAX_ZONES, description="zones of these names alone")
+    part_field: str = Field(default="", max_length=255, description="attribute of which part_values are chosen, before all else")
+    part_values: tuple[str, ...] = Field(default=(), max_length=100, description="features with one of these values, as text")
     dissolve: bool = Field(default=False, description="all of them as one zone; where they overlap a pixel counts once")
     skip_others: bool = Field(default=False, description="points and lines among polygons are left out instead of refused")
     group: bool = Field(default=False, description="polygons of one name are one zone")
@@ -94,6 +97,10 @@ def _plan_zones(call: Call) -> Planned:
             raise call.refuse("no vector file is at hand.", code="NOT_FOUND")
         shapes, properties, crs = vector_of(call.layers, p.vector)
     chosen = [(i, g, v) for i, (g, v) in enumerate(zip(shapes, properties, strict=True), 1)]
+    if p.part_field:
+        chosen = [(i, g, v) for i, g, v in chosen if value_text(v.get(p.part_field)) in p.part_values]
+        if not chosen:
+            raise call.refuse(f"no zone has such a value of {p.part_field}.", code="BAD_REGION")
     if p.only:
         lacking = [name for name in p.only if name not in {str(v.get(p.name, f"zone {i}"))[:120] for i, _, v in chosen}]
         if lacking:

@@ -21,6 +21,7 @@ from apps.core.evidence.observation import InputRef, LayerRef, Observation
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.shapes import most_extended
+from apps.core.geo.vector import value_text
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolContext, input_ref
 from apps.tools.geojson import crs_of, geometries_of, on_the_globe, vector_of
 from apps.tools.measure.accuracy import Accuracy, accuracy_of, in_units
@@ -222,6 +223,12 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         said = next((v.accuracy_m for v in ctx.question.vectors if v.artifact == source.vector), None)
         accuracy = accuracy_of(source.name, found, crs, said if source.accuracy_m is None else source.accuracy_m)
         properties = [{**p, NUMBER: i} for i, p in enumerate(properties, 1)]
+        if source.part_field:
+            kept = [(g, p) for g, p in zip(found, properties, strict=True)
+                    if value_text(p.get(source.part_field)) in source.part_values]
+            if not kept:
+                raise ModelError(f"{source.name}: no feature has such a value of {source.part_field}.", code="BAD_ARGUMENT")
+            found, properties = [g for g, _ in kept], [p for _, p in kept]
         if source.only:
             kept = [(g, p) for g, p in zip(found, properties, strict=True) if str(p.get(source.name_field, "")) in source.only]
             lacking = set(source.only) - {str(p.get(source.name_field, "")) for _, p in kept}

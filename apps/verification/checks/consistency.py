@@ -42,6 +42,7 @@ from apps.verification.checks.veils import unveiled
 from apps.verification.cuts import zone_name
 from apps.verification.ground import (
     grown_by,
+    part_of,
 )
 from apps.verification.look import (
     OPS,
@@ -1222,7 +1223,7 @@ def vector_recomputes(case: Case) -> Finding:
         features, crs = case.layers.read_vector(digest)
         only, field = sources[0].get("only") or (), str(sources[0].get("name_field") or "")
         left_out = sources[0].get("without") or ()
-        called = [(str((f.get("properties") or {}).get(field, "")), f) for f in features]
+        called = [(str((f.get("properties") or {}).get(field, "")), f) for _, f in part_of(features, sources[0])]
         shapes = [shape(f["geometry"]) for n, f in called if (not only or n in only) and n not in left_out]
         if case.kind == "count":
             truth, mine = float(len(shapes)), case.value
@@ -1734,7 +1735,7 @@ def zones_px(case: Case, params: dict[str, Any], grid: Grid) -> dict[str, BaseGe
             raise CannotLookError("the zones are not at hand")
         field, only = str(params.get("name") or "name"), params.get("only") or ()
         is_group = bool(params.get("group"))
-        named = [(zone_name(f.get("properties") or {}, field, i, is_group=is_group), f) for i, f in enumerate(features, 1)]
+        named = [(zone_name(f.get("properties") or {}, field, i, is_group=is_group), f) for i, f in part_of(features, params)]
         held = [(n, shape(f["geometry"])) for n, f in named if not only or n in only]
         if grown:
             if crs == "image":
