@@ -169,3 +169,28 @@ def test_the_command(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stopped:
         run("import", str(tmp_path / "absent.jsonl"))
     assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("show", "--version", "nope"),
+            "such version of the prior.\n  Why: Known are kept-1.\n  What to do: Name one of them",
+        ),
+        (("compare", "nope"), "no such version of the prior"),
+        (
+            ("export", "--out", "{folder}/absent/prior.jsonl"),
+            "“prior.jsonl” cannot be written.\n  Why: No such file or",
+        ),
+        (("import", "{folder}/absent.jsonl"), "“absent.jsonl” cannot be read.\n  Why: No such file or directory"),
+    ],
+)
+def test_what_the_command_cannot_do_is_told_in_three_lines(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    prior_freeze(name="kept-1", author="a test")
+    errors = StringIO()
+    with pytest.raises(SystemExit) as stopped:
+        call_command("prior", *(a.format(folder=tmp_path) for a in arguments), stdout=StringIO(), stderr=errors)
+    assert stopped.value.code == 2
+    assert told in errors.getvalue()
+    assert "\n  What to do: " in errors.getvalue()

@@ -1,7 +1,8 @@
-"""``manage.py prior show|export|import|rebuild|freeze|use|rollback|compare``: the reliability prior, as JSON."""
+"""``./rsure prior show|export|import|rebuild|freeze|use|rollback|compare``: the reliability prior, as JSON."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from apps.core.errors import UserError
+from apps.core.errors import NotFoundError, UserError
 from apps.prior.models import PriorVersion
 from apps.prior.selectors import prior_compare, prior_digest, prior_export, prior_rebuild, prior_table
 from apps.prior.services import prior_freeze, prior_import, prior_rollback, prior_use
@@ -19,9 +20,12 @@ from apps.prior.services import prior_freeze, prior_import, prior_rollback, prio
 class Command(BaseCommand):
     help = "Shows, exports, imports and rebuilds the task-tool reliability prior."
 
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser("./rsure", subcommand, formatter_class=argparse.HelpFormatter, **kwargs)
+
     def add_arguments(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        show = actions.add_parser("show", help="the table: task type, configuration, r-hat, 90 % interval, n, level, version")
+        actions = parser.add_subparsers(dest="action", required=True, parser_class=argparse.ArgumentParser)
+        show = actions.add_parser("show", help="the table: task type, configuration, r-hat, 90 %% interval, n, level, version")
         show.add_argument("--version", dest="prior_version", help="name of a version, or log-N; default what decisions see")
         show.add_argument("--level", choices=("fine", "coarse", "tool", "global"))
         show.add_argument("--task-type", default="")
@@ -52,10 +56,23 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            getattr(self, f"_{options['action']}")(options)
+            self._act(options)
         except UserError as error:
-            self.stderr.write(f"{error.what} {error.why} {error.fix}")
+            self.stderr.write(f"{error.code}: {error.what}\n  Why: {error.why}\n  What to do: {error.fix}")
             sys.exit(2)
+
+    def _act(self, options: dict[str, Any]) -> None:
+        try:
+            getattr(self, f"_{options['action']}")(options)
+        except NotFoundError as error:
+            known = ", ".join(PriorVersion.objects.order_by("seq").values_list("name", flat=True))
+            raise UserError(
+                "NOT_FOUND",
+                "There is no such version of the prior.",
+                f"Known are {known}." if known else "No version was ever named.",
+                "Name one of them, or name the log's head with `./rsure prior freeze NAME`.",
+                status=404,
+            ) from error
 
     def _line(self, value: Any) -> None:
         self.stdout.write(json.dumps(value, ensure_ascii=False, sort_keys=True))
@@ -78,7 +95,15 @@ class Command(BaseCommand):
     def _export(self, options: dict[str, Any]) -> None:
         lines = [json.dumps(line, ensure_ascii=False, sort_keys=True) for line in prior_export(options["prior_version"])]
         if options["out"]:
-            options["out"].write_text("".join(f"{line}\n" for line in lines))
+            try:
+                options["out"].write_text("".join(f"{line}\n" for line in lines))
+            except OSError as error:
+                raise UserError(
+                    "BAD_ARGUMENT",
+                    f"“{options['out'].name}” cannot be written.",
+                    str(error.strerror),
+                    "Give --out a file in a folder that is there and is yours.",
+                ) from error
             self._line({"exported": len(lines)})
         else:
             for line in lines:
@@ -89,9 +114,12 @@ class Command(BaseCommand):
         try:
             text = sys.stdin.read() if name == "-" else Path(name).read_text()
             outcomes = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            what = f"“{Path(name).name}” cannot be read."
+            raise UserError("UNREADABLE", what, str(error.strerror), "Check the path.") from error
+        except ValueError as error:
             raise UserError(
-                "BAD_ARGUMENT", "The file cannot be read.", str(error)[:200], "Give JSON Lines of labelled outcomes."
+                "BAD_ARGUMENT", "The file is no JSON Lines.", str(error)[:200], "Give a labelled outcome a line, as JSON."
             ) from error
         bad = next((i for i, o in enumerate(outcomes, start=1) if not isinstance(o, dict)), None)
         if bad is not None:

@@ -40,7 +40,7 @@ class Command(BaseCommand):
         _about(one, with_name=False)
         one = verbs.add_parser("remove", help="remove an added model")
         one.add_argument("name")
-        one = verbs.add_parser("train", help="train a detector or a scene classifier by the project's recipe", add_help=False)
+        one = verbs.add_parser("train", help="train a detector or a scene classifier by the project's recipe")
         one.add_argument("what", choices=("detector", "scene"))
         one.add_argument(
             "rest",
