@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ class VectorDetail(APIView):
     def patch(self, request: Request, vector_id: str) -> Response:
         vector = vector_get_for_user(request.user, vector_id, "ingest")
         _refuse_for_sample(vector.project, request.user)
-        if set(request.data) != {"accuracy_m"}:
+        if not isinstance(request.data, Mapping) or set(request.data) != {"accuracy_m"}:
             raise UserError("BAD_ARGUMENT", "Only accuracy_m can be said.", "The request names other fields, or none.",
                             "Send {\"accuracy_m\": 5}, or null.")  # fmt: skip
         said = request.data["accuracy_m"]

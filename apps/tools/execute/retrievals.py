@@ -230,7 +230,7 @@ _L8, _L8_TIRS = ("landsat 8", "landsat 9", "landsat-8", "landsat-9"), "Landsat 8
 HOMES: dict[str, Home] = {
     "toa_reflectance": Home("Landsat 8 and 9", _L8, ("gain", "offset")),
     "brightness_temperature": Home(_L8_TIRS, _L8, ("k1", "k2")),
-    "albedo_landsat": Home("Landsat TM and ETM+", ("landsat",)),
+    "albedo_landsat": Home("Landsat TM and ETM+", ("landsat 4", "landsat 5", "landsat 7", "landsat-4", "landsat-5", "landsat-7")),
     "lst_emissivity": Home(_L8_TIRS, _L8, ("wavelength_um",)),
     "lst_ndvi": Home(_L8_TIRS, _L8, ("wavelength_um",)),
     "lst_single_channel": Home(_L8_TIRS, _L8),

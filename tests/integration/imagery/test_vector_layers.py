@@ -240,6 +240,8 @@ def test_how_exact_a_file_is_can_be_said_and_taken_back(
     assert held.observation.evidence.intermediate["accuracy_m"] == 40
     for wrong in ("-1", "many", "nan", "1e9"):
         assert client.post(f"/imagery/vectors/{fields.pk}/accuracy/", {"accuracy_m": wrong}).status_code == 400
+    for body in (["accuracy_m"], 5, "accuracy_m", {"accuracy_m": [5]}, {"accuracy_m": 5, "n": 1}):
+        assert client.patch(f"/api/v1/vectors/{fields.pk}/", body, content_type="application/json").status_code == 400
     assert client.patch(f"/api/v1/vectors/{fields.pk}/", {"accuracy_m": None}, content_type="application/json").status_code == 200
     fields.refresh_from_db()
     assert fields.vector_info.accuracy_m is None

@@ -108,7 +108,7 @@ def test_what_lies_beside_reflectance_in_a_stack_keeps_its_own_values(tmp_path: 
     ("S2A_MSIL1C_20220301T100031_N0301_R122_T33UUP_20220301T100031.tif", "", 0.0, "ok"),
     ("T33UUP_20190101T100031_B04.tif", "05.10", -0.1, "ok"),
     ("T33UUP_20230101T100031_B04.tif", "", -0.1, "warn"),
-    ("S2A_20190101.tif", "", 0.0, "warn"),
+    ("S2A_20190101.tif", "", 0.0, "warn"), ("S2A_20190101_N4530_E0910.tif", "", 0.0, "warn"),
 ])
 def test_the_offset_follows_the_processing_baseline_and_not_the_day(tmp_path: Path, name: str, tag: str, offset: float,
                                                                     light: str) -> None:
