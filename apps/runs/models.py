@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib.gis.db import models
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import CheckConstraint, Q, UniqueConstraint
+from django.utils import timezone
 
 from apps.core.ids import uuid7
 
@@ -102,3 +103,37 @@ class ObservationRow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.fine} of step {self.step}"
+
+
+class ReportFile(models.Model):
+    """A file of the report that a worker makes: one for each state of the run, and how it stands."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        MAKING = "making"
+        READY = "ready"
+        FAILED = "failed"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="report_files")
+    kind = models.CharField(max_length=12)
+    state_key = models.CharField(max_length=71, help_text="digest of all that the report says")
+    seq = models.PositiveIntegerField(help_text="the last event that it tells of")
+    is_due = models.BooleanField(default=False, help_text="whether a recomputation was due when it was asked for")
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    artifact = models.ForeignKey("artifacts.Artifact", on_delete=models.PROTECT, null=True, related_name="+")
+    error = models.JSONField(default=dict, blank=True, help_text="code, what, why, fix and status of the failure")
+    asked_at = models.DateTimeField(default=timezone.now)
+    heard_at = models.DateTimeField(help_text="when its status last changed, or it was offered to the workers")
+
+    class Meta:
+        ordering = ["-asked_at"]
+        constraints = [UniqueConstraint(fields=["run", "kind", "state_key"], name="runs_report_file_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.run_id} at event {self.seq}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in (self.Status.READY, self.Status.FAILED)

@@ -2,162 +2,84 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.template.loader import render_to_string
-from django.views.decorators.http import require_GET
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.core.errors import NotFoundError
-from apps.core.evidence.decision import VERDICT_REASONS
+from apps.artifacts.blobs import blob_path
 from apps.core.evidence.fold import RunState
-from apps.core.evidence.observation import LayerRef
-from apps.core.geo.scene import SceneInfo
-from apps.core.ports import LayerStore
 from apps.runs import selectors
 from apps.runs.assembly import layers
-from apps.runs.headline import evidence_for_reading, scene_detail, scene_title
-from apps.runs.mapview import map_config, vectors_used
-from apps.runs.models import Run
-from apps.runs.printed import Figure, pdf_bytes
+from apps.runs.mapview import map_config
+from apps.runs.models import ReportFile, Run
 from apps.runs.report import ReportForm, report_bytes, report_form, report_forms
-from apps.runs.thumbnail import observation_picture
-from apps.runs.views import person, run_context
+from apps.runs.report_files import report_file_ask, report_file_by_id, report_file_error, report_name
+from apps.runs.report_page import report_context
+from apps.runs.views import person
 
-FIGURE_PX = 1100
-MOST_OUTLINES = 5000
-_REASONS = dict(VERDICT_REASONS)
-_FORMATS = (("png", "PNG"), ("tiff", "GeoTIFF"), ("json", "GeoJSON"))
-MOST_RECORDS = 6
-PARTS = ("source", "intermediate", "validity")
+# So long an API client that did not ask to be answered at once waits for its file.
+WAIT_S = 60.0
+_LOOK_EACH_S = 0.25
 
 
-def report_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
-    """What the templates of the report take."""
-    observations = list(state.observations.values())
-    scenes = state.question.scenes if state.question else ()
-    evidence = []
-    for held in observations:
-        read = evidence_for_reading(held.observation.evidence, scenes)
-        parts = [{"name": part, "held": _unfolded(read.get(part, {}))} for part in PARTS]
-        evidence.append({"step": held.observation.step, "parts": parts})
-    checks: list[dict[str, Any]] = [{"step": h.observation.step, "check": check} for h in observations for check in h.checks]
-    return run_context(request, run, state) | {
-        "forms": report_forms(state),
-        "evidence": evidence,
-        "checks_open": [c for c in checks if c["check"].outcome not in ("passed", "not_applicable")],
-        "checks_passed": [c for c in checks if c["check"].outcome == "passed"],
-        "people": _people(state),
-        "vectors": vectors_used(state),
-        "files": [
-            {"step": held.observation.step, "ref": ref, "format": _format(ref)}
-            for held in observations
-            for ref in held.observation.result.layers
-        ],
-        "verifiers": sorted({d.verifier for held in observations for d in held.decisions if d.verifier}),
-        "packages": ", ".join(f"{k} {v}" for k, v in (state.started.packages if state.started else {}).items()),
-    }
-
-
-def _people(state: RunState) -> list[dict[str, Any]]:
-    """What persons said of the observations and asked for, in the order of time, taken back or not."""
-    said: list[dict[str, Any]] = []
-    told: set[str] = set()  # a correction carries the verdict that it came with
-    for held in state.observations.values():
-        step = held.observation.step
-        for v in (v for v in held.verdicts if v.id not in told):
-            told.add(v.id)
-            why = ": ".join(filter(None, [_REASONS.get(v.reason, v.reason), v.note]))
-            said.append(
-                {"step": step, "verdict": v, "author": v.author, "at": v.given_at, "why": why, "is_undone": v.id in held.undone}
-            )
-        for ask in held.asks:
-            why = ": ".join(filter(None, [ask.request.kind.replace("_", " "), ask.note or ask.request.reason]))
-            gone = ask.id in held.withdrawn
-            said.append({"step": step, "verdict": None, "author": ask.author, "at": ask.at, "why": why, "is_undone": gone})
-    return sorted(said, key=lambda one: one["at"])
-
-
-def _unfolded(part: dict[str, Any]) -> dict[str, Any]:
-    """Short lists of records as the records themselves: on paper nothing can be opened."""
-    out: dict[str, Any] = {}
-    for name, value in part.items():
-        is_short = isinstance(value, list) and 0 < len(value) <= MOST_RECORDS and all(isinstance(v, dict) for v in value)
-        out[name] = (value[0] if len(value) == 1 else {str(i): v for i, v in enumerate(value, 1)}) if is_short else value
-    return out
-
-
-def _format(ref: LayerRef) -> str:
-    name = next((name for word, name in _FORMATS if word in ref.media_type), ref.media_type or "file")
-    # the kept file has the layer's own coordinates, which GeoJSON does not tell
-    return f"{name} in {'pixels' if ref.crs == 'image' else ref.crs[:40]}" if name == "GeoJSON" else name
-
-
-def _figure(state: RunState, store: LayerStore) -> Figure | None:
-    """The scene of the answer's first observation with what was seen on it; None where the scene is gone."""
-    answer = state.answer
-    under = [state.observations[i] for i in (answer.based_on if answer else ()) if i in state.observations]
-    held = next(iter(under or state.history), None)
-    try:
-        seen = observation_picture(state, held, store, size=FIGURE_PX, most=MOST_OUTLINES, with_region=True)
-    except NotFoundError:
-        return None
-    scene = seen.scene
-    words = f"{scene_title(scene)} · {scene_detail(scene)} · {scene.name}".split(" · ")
-    caption = [" · ".join(dict.fromkeys(words))]
-    if scene.grid.is_georeferenced:
-        west, south, east, north = scene.grid.lonlat_bounds()
-        crs = f"EPSG:{scene.grid.epsg}" if scene.grid.epsg else "CRS without a code"
-        caption.append(f"{crs}; from {west:.5f}, {south:.5f} to {east:.5f}, {north:.5f} (longitude, latitude)")
-    else:
-        caption.append("No CRS: a picture, not a map.")
-    if held is not None:
-        caption.append(f"Drawn for observation {held.observation.step}: {'; '.join(seen.drawn) or 'nothing but the scene'}.")
-    return Figure(seen.rgba, tuple(caption), metres_across(scene, seen.rgba.shape[1]))
-
-
-def metres_across(scene: SceneInfo, columns: int) -> float | None:
-    """Metres of a step to the right in a picture of the whole scene with so many columns, for its scale bar: a pixel need not be
-    as wide as high. None where nobody knows."""
-    side = scene.grid.pixel_sides_m()[0] if scene.grid.crs is not None else scene.effective_gsd_m
-    return side * scene.grid.width / columns if side else None
-
-
-def report_pdf(request: HttpRequest, run: Run, state: RunState, store: LayerStore) -> bytes:
-    """The report's page as PDF."""
-    html: str = render_to_string("runs/report_print.html", report_context(request, run, state), request=request)
-    footer = f"RSure Web · run {str(run.pk)[:8]} · as of event {state.seq}"
-    return pdf_bytes(html, title=run.question_text, footer=footer, figure=_figure(state, store))
-
-
-def _file(request: HttpRequest, run: Run, state: RunState, kind: str) -> tuple[ReportForm, HttpResponse]:
-    """One form as a download. Its name is of the run alone: nothing that a file or a question says gets into it."""
-    form = report_form(state, kind)
-    store = layers(run.project_id)
-    data = report_pdf(request, run, state, store) if form.kind == "pdf" else report_bytes(state, form.kind, store)
+def _download(data: bytes, form: ReportForm, run: Run, digest: str = "") -> HttpResponse:
+    """A form as a download. Its name is of the run alone: nothing that a file or a question says gets into it."""
     response = HttpResponse(data, content_type=form.media_type)
-    response["Content-Disposition"] = f'attachment; filename="run-{str(run.pk)[:8]}.{form.suffix}"'
+    response["Content-Disposition"] = f'attachment; filename="{report_name(run, form)}"'
     response["Cache-Control"] = "private, no-store"
-    return form, response
+    if digest:
+        response["ETag"] = f'"{digest}"'
+    return response
+
+
+def _made(file: ReportFile, form: ReportForm, run: Run) -> HttpResponse:
+    return _download(blob_path(str(file.artifact_id)).read_bytes(), form, run, str(file.artifact_id))
 
 
 @login_required
 @require_GET
 def run_report(request: HttpRequest, run_id: Any) -> HttpResponse:
-    """The run as a page, or as a file: ``?as=pdf|csv|geojson|gpkg|coco|json|provenance``."""
+    """The run as a page, or as a file: ``?as=pdf|csv|geojson|gpkg|coco|json|provenance``. The PDF is made by a worker: until it
+    is there, the address leads to the page that tells of it."""
     run = selectors.access_run_by_id(person(request), run_id)
     kind = request.GET.get("as", "html")
     state = selectors.run_state_shown(run)
     if kind == "html":
-        return render(request, "runs/report.html", report_context(request, run, state) | {"config": map_config(state)})
-    return _file(request, run, state, kind)[1]
+        return render(request, "runs/report.html", report_context(person(request), run, state) | {"config": map_config(state)})
+    form = report_form(state, kind)
+    if form.kind != "pdf":
+        return _download(report_bytes(state, form.kind, layers(run.project_id)), form, run)
+    file = report_file_ask(run, state)
+    return _made(file, form, run) if file.status == ReportFile.Status.READY else redirect(_address(file))
+
+
+def _address(file: ReportFile) -> str:
+    return reverse("run_report_file", args=[file.run_id, file.pk])
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def run_report_file(request: HttpRequest, run_id: Any, file_id: Any) -> HttpResponse:
+    """How a file of the report stands, as a page that asks again by itself; POST has a failed one made again."""
+    run = selectors.access_run_by_id(person(request), run_id)
+    file = report_file_by_id(run, file_id)
+    if request.method == "POST":
+        return redirect(_address(report_file_ask(run, selectors.run_state_shown(run), again=True)))
+    if file.is_over and request.headers.get("HX-Request"):
+        return HttpResponse(status=204, headers={"HX-Redirect": request.path})
+    context = {"run": run, "file": file, "error": report_file_error(file)}
+    return render(request, "runs/report_file.html", context, status=200 if file.is_over else 202)
 
 
 class _AnyFile(BaseRenderer):
@@ -170,19 +92,57 @@ class _AnyFile(BaseRenderer):
 
 
 _NO_FORMAT = OpenApiParameter("format", exclude=True)
+_WAITS: dict[Any, Any] = {202: OpenApiTypes.OBJECT}
+
+
+def _told(file: ReportFile, run: Run, state: RunState) -> HttpResponse:
+    """The file; 202 with the place to ask at while it is being made; its UserError where it failed."""
+    error = report_file_error(file)
+    if error is not None:
+        raise error
+    if file.status == ReportFile.Status.READY:
+        return _made(file, report_form(state, file.kind), run)
+    place = reverse("api_run_report_file", args=[run.pk, file.pk])
+    held = {"id": str(file.pk), "status": file.status, "events": file.seq, "url": place}
+    told: HttpResponse = Response(held, status=202, headers={"Location": place, "Retry-After": "2"})
+    return told
 
 
 class RunReport(APIView):
-    """The run as a file, in the forms of its report page."""
+    """The run as a file, in the forms of its report page. The PDF is made by a worker: the answer waits for it up to a minute,
+    or not at all with ``Prefer: respond-async``; then it is 202 with the place to ask at."""
 
     renderer_classes = (JSONRenderer, _AnyFile)
 
     @extend_schema(
-        parameters=[OpenApiParameter("as", str, required=True, enum=[f.kind for f in report_forms(RunState())]), _NO_FORMAT],
-        responses={(200, f.media_type.split(";")[0]): OpenApiTypes.BINARY for f in report_forms(RunState())},
+        parameters=[
+            OpenApiParameter("as", str, required=True, enum=[f.kind for f in report_forms(RunState())]),
+            OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="respond-async: do not wait for the PDF"),
+            _NO_FORMAT,
+        ],
+        responses={(200, f.media_type.split(";")[0]): OpenApiTypes.BINARY for f in report_forms(RunState())} | _WAITS,
     )
     def get(self, request: Request, run_id: Any) -> HttpResponse:
         run = selectors.access_run_by_id(request.user, run_id)
-        django_request: HttpRequest = request._request
-        django_request.user = request.user
-        return _file(django_request, run, selectors.run_state_shown(run), str(request.query_params.get("as", "")))[1]
+        state = selectors.run_state_shown(run)
+        form = report_form(state, str(request.query_params.get("as", "")))
+        if form.kind != "pdf":
+            return _download(report_bytes(state, form.kind, layers(run.project_id)), form, run)
+        file = report_file_ask(run, state)
+        wished = [part.strip().lower() for part in request.headers.get("Prefer", "").split(",")]
+        until = time.monotonic() + (0 if "respond-async" in wished else WAIT_S)
+        while not file.is_over and time.monotonic() < until:
+            time.sleep(_LOOK_EACH_S)
+            file = report_file_by_id(run, file.pk)
+        return _told(file, run, state)
+
+
+class RunReportFile(APIView):
+    """A file of the report that was asked for: 202 while it is being made, then the file."""
+
+    renderer_classes = (JSONRenderer, _AnyFile)
+
+    @extend_schema(parameters=[_NO_FORMAT], responses={(200, "application/pdf"): OpenApiTypes.BINARY} | _WAITS)
+    def get(self, request: Request, run_id: Any, file_id: Any) -> HttpResponse:
+        run = selectors.access_run_by_id(request.user, run_id)
+        return _told(report_file_by_id(run, file_id), run, selectors.run_state_shown(run))

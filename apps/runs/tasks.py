@@ -8,7 +8,7 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_ready
 
-from apps.runs import services
+from apps.runs import report_files, services
 
 
 @shared_task(name="apps.runs.tasks.run_execute", bind=True, max_retries=None)
@@ -28,6 +28,12 @@ def run_execute(self: Any, run_id: str) -> None:
 def runs_resume() -> int:
     """Periodic: takes up runs that nobody holds."""
     return services.runs_resume_orphans()
+
+
+@shared_task(name="apps.runs.tasks.report_make", soft_time_limit=report_files.SOFT_S, time_limit=report_files.HARD_S)
+def report_make(file_id: str) -> None:
+    """Makes one file of a report; does nothing where it was made before."""
+    report_files.report_file_make(file_id=file_id)
 
 
 @worker_ready.connect  # type: ignore[misc]

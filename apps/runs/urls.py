@@ -15,6 +15,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/layers/<str:digest>.geojson", views.run_layer, name="run_layer"),
     path("runs/<uuid:run_id>/values/", views.run_values, name="run_values"),
     path("runs/<uuid:run_id>/report/", report_views.run_report, name="run_report"),
+    path("runs/<uuid:run_id>/report/files/<uuid:file_id>/", report_views.run_report_file, name="run_report_file"),
     path("observations/<str:observation_id>/", views.observation_page, name="observation"),
     path("observations/<str:observation_id>/panel/", views.observation_panel, name="observation_panel"),
     path("observations/<str:observation_id>/thumbnail.png", views.observation_thumbnail, name="observation_thumbnail"),
@@ -33,6 +34,11 @@ urlpatterns = [
     path("api/v1/runs/", api.RunList.as_view(), name="api_runs"),
     path("api/v1/runs/<uuid:run_id>/", api.RunDetail.as_view(), name="api_run"),
     path("api/v1/runs/<uuid:run_id>/report/", report_views.RunReport.as_view(), name="api_run_report"),
+    path(
+        "api/v1/runs/<uuid:run_id>/report/files/<uuid:file_id>/",
+        report_views.RunReportFile.as_view(),
+        name="api_run_report_file",
+    ),
     path("api/v1/runs/<uuid:run_id>/events/", api.RunEvents.as_view(), name="api_run_events"),
 ]
 websocket_urlpatterns = [path("ws/runs/<uuid:run_id>/", consumers.RunConsumer.as_asgi())]

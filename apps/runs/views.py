@@ -91,8 +91,8 @@ def _seq_shown(run: Run, state: RunState) -> int:
     return state.seq - 1 if run.pending_cause else state.seq
 
 
-def run_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
-    """What the templates of a run take, its report among them."""
+def run_context(user: User | None, run: Run, state: RunState) -> dict[str, Any]:
+    """What the templates of a run take, its report among them; without a user nothing is offered to do."""
     # a person's value that was taken back stands in the history of what it was for
     steps = [v for v in (_step_view(state, held) for held in state.observations.values()) if not v["is_taken_back"]]
     by_id = {s["held"].id: s["o"].step for s in steps}
@@ -127,8 +127,8 @@ def run_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, An
             {"s": s, "title": scene_title(s), "detail": scene_detail(s)}
             for s in (state.question.scenes if state.question else ())
         ],
-        "may_review": can(person(request), run.project, "verdict"),
-        "may_ask": can(person(request), run.project, "ask"),
+        "may_review": user is not None and can(user, run.project, "verdict"),
+        "may_ask": user is not None and can(user, run.project, "ask"),
         "reasons": VERDICT_REASONS,
         "chart": run_chart(state),
         "table": run_table(state),
@@ -239,7 +239,7 @@ def run_page(request: HttpRequest, run_id: Any) -> HttpResponse:
 
         state = state.copy()  # the kept one is for all
         state.question, state.run_id = Question.model_validate(run.question), str(run.pk)
-    return render(request, "runs/workspace.html", run_context(request, run, state) | {"config": map_config(state)})
+    return render(request, "runs/workspace.html", run_context(person(request), run, state) | {"config": map_config(state)})
 
 
 def _unchanged(request: HttpRequest, seq: int, run: Run) -> bool:
@@ -252,7 +252,7 @@ def run_rail(request: HttpRequest, run_id: Any) -> HttpResponse:
     run = selectors.access_run_by_id(person(request), run_id)
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
-    return render(request, "runs/rail.html", run_context(request, run, selectors.run_state_shown(run)))
+    return render(request, "runs/rail.html", run_context(person(request), run, selectors.run_state_shown(run)))
 
 
 @login_required
@@ -262,7 +262,7 @@ def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
     state = selectors.run_state_shown(run)
-    return render(request, "runs/map.html", run_context(request, run, state) | {"config": map_config(state)})
+    return render(request, "runs/map.html", run_context(person(request), run, state) | {"config": map_config(state)})
 
 
 @login_required

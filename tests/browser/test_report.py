@@ -67,6 +67,9 @@ def test_every_file_is_taken_by_its_button(page: Page, analyst: User, trees: Run
     ):  # fmt: skip
         given, held[title] = taken(page, title)
         assert given == f"run-{short}.{name}"
+        if title == "PDF":  # made by the worker meanwhile, and told of on a page of its own
+            expect(page.get_by_role("status").filter(has_text="The PDF is ready, as of event")).to_be_visible()
+            page.get_by_role("link", name="Back to the report").click()
     found = json.loads(held["GeoJSON"])["features"]
     boxes = [f for f in found if f["properties"]["layer"] == "tree"]
     assert len(boxes) > 20
@@ -96,9 +99,27 @@ def test_every_file_is_taken_by_its_button(page: Page, analyst: User, trees: Run
     assert re.fullmatch(r"[0-9a-f]{16}\.geojson", started.value.suggested_filename)
 
 
-def test_what_there_is_not_is_said_and_others_get_nothing(
-    page: Page, analyst: User, answered: Answered, sign_in: SignIn
+def test_the_pdf_comes_without_javascript(
+    page: Page, analyst: User, answered: Answered, sign_in: SignIn, live_stack: Any
 ) -> None:
+    run = answered("What is the mean NDVI?")
+    sign_in(analyst)
+    browser = page.context.browser
+    assert browser is not None
+    context = browser.new_context(base_url=live_stack.url, java_script_enabled=False, storage_state=page.context.storage_state())
+    bare = context.new_page()
+    bare.goto(f"/runs/{run.pk}/report/")
+    given, data = taken(bare, "PDF")
+    assert given == f"run-{str(run.pk)[:8]}.pdf" and data[:5] == b"%PDF-"
+    expect(bare.get_by_text("The PDF is ready, as of event")).to_be_visible()
+    # the same state is there at once: the button gives the file itself
+    bare.get_by_role("link", name="Back to the report").click()
+    assert taken(bare, "PDF") == (given, data)
+    expect(bare.get_by_role("heading", name="What is the mean NDVI?")).to_be_visible()
+    context.close()
+
+
+def test_what_there_is_not_is_said_and_others_get_nothing(page: Page, analyst: User, answered: Answered, sign_in: SignIn) -> None:
     run = answered("What is the mean NDVI?")
     sign_in(analyst)
     page.goto(f"/runs/{run.pk}/report/")

@@ -24,7 +24,7 @@ from apps.imagery.hints import SceneHints
 from apps.imagery.models import Scene
 from apps.imagery.services import scene_ingest_now
 from apps.review.services import verdict_give
-from apps.runs import selectors, services
+from apps.runs import selectors, services, tasks
 from apps.runs.models import Run
 from tests.integration.conftest import SAMPLES
 
@@ -69,8 +69,15 @@ def kept_boxes(run: Run) -> list[Any]:
     return out
 
 
+@pytest.fixture(autouse=True)
+def made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that makes the PDF as soon as it is asked for."""
+    monkeypatch.setattr(tasks.report_make, "delay", tasks.report_make)
+
+
 def taken(client: Client, run: Run, kind: str) -> Any:
-    return client.get(f"/runs/{run.pk}/report/?as={kind}")
+    found = client.get(f"/runs/{run.pk}/report/?as={kind}")
+    return client.get(f"/runs/{run.pk}/report/?as={kind}") if found.status_code == 302 else found
 
 
 # --- GPKG

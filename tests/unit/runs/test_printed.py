@@ -10,7 +10,7 @@ from pypdf.generic import ContentStream
 from pyproj import Geod
 
 from apps.runs.printed import FONTS, Figure, page_tree, pdf_bytes, round_length
-from apps.runs.report_views import metres_across
+from apps.runs.report_page import metres_across
 from tests.unit.tools.rasters import scene
 
 
