@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
+from apps.core.evidence.plan import Answer
 from apps.runs.tables import rows_table
 
 # Rows of a table that a terminal shows.
@@ -44,6 +45,27 @@ def table_lines(observation: Observation) -> list[str]:
     return [f"    {row['zone']}: {row['value']}" for row in table["rows"]] if table else []
 
 
+def options_asked(answer: Answer, *, has_unknown_bands: bool) -> list[str]:
+    """How what an answer lacks is said to ``ask``, a line for each option; none where no option can give it.
+
+    A band that the file does not have cannot be named: ``--roles`` is told only where some band is not known.
+    """
+    needs = answer.needs if answer.abstained else {}
+    roles = needs.get("roles")
+    lines = []
+    if isinstance(roles, list | tuple) and roles and has_unknown_bands:
+        lines.append(f"--roles {','.join(f'{role}=N' for role in roles)} (N: the number of the band in the file, from 1)")
+    if needs.get("gsd_m"):
+        lines.append("--gsd-m METRES (the side of a pixel on the ground)")
+    if needs.get("dates"):
+        lines.append("--acquired YYYY-MM-DD … (one date a file, in their order)")
+    if needs.get("region"):
+        lines.append("--region FILE (a polygon as WKT or GeoJSON, EPSG:4326)")
+    if needs.get("landmarks"):
+        lines.append("--landmarks FILE (two points or boxes, A and B, as GeoJSON)")
+    return [f"  Say it with {line}" for line in lines]
+
+
 def ask_text(state: RunState) -> str:
     """The same for a person at a terminal."""
     lines: list[str] = []
@@ -58,12 +80,13 @@ def ask_text(state: RunState) -> str:
             decision.decision if decision else "", "Undecided"
         )
         value = o.observation.result.value
+        unit = "" if isinstance(value, str) else f" {o.observation.result.unit}"
         rows = table_lines(o.observation)
         if rows and value is None:
             value = f"{len(rows)} rows in"
         lines.append(
             f"Observation {o.observation.step} ({o.observation.configuration.fine}): "
-            f"{'no value' if value is None else value} {o.observation.result.unit} [{word}{p}; nobody has confirmed it]"
+            f"{'no value' if value is None else value}{unit} [{word}{p}; nobody has confirmed it]"
         )
         lines += rows[:ROWS_PRINTED]
         if len(rows) > ROWS_PRINTED:

@@ -104,8 +104,15 @@ class Command(BaseCommand):
         )
         vectors = [_vector(project, path, accuracy_m).vector_info for path in vector_files]
         run = services.run_start(
-            user=None, project=project, text=options["question"], scenes=scenes, region=region, choices=choices, enqueue=False,
-            vectors=vectors, landmarks=landmarks,
+            user=None,
+            project=project,
+            text=options["question"],
+            scenes=scenes,
+            region=region,
+            choices=choices,
+            enqueue=False,
+            vectors=vectors,
+            landmarks=landmarks,
         )
         services.run_execute_now(run_id=run.pk)
         state = selectors.run_state(run.pk)
@@ -113,6 +120,9 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(present.ask_json(state), ensure_ascii=False))
         else:
             self.stdout.write(present.ask_text(state))
+            has_unknown = any(band.role == "unknown" for one in scenes for band in one.scene_info.bands)
+            for line in present.options_asked(state.answer, has_unknown_bands=has_unknown) if state.answer else ():
+                self.stdout.write(line)
         if state.failure is not None or state.answer is None:
             return EXIT_FAULT
         return EXIT_ABSTAINED if state.answer.abstained else EXIT_DONE
