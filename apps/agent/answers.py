@@ -531,6 +531,17 @@ def _support_note(o: Observation) -> str:
         return f" (over {len(o.result.items)} dates)"
     middle = o.evidence.intermediate
     numerator, denominator = middle.get("numerator"), middle.get("denominator")
+    by_area, by_pixels = middle.get("by_area"), middle.get("by_pixels")
+    if o.result.kind in ("ratio", "statistic", "table") and isinstance(by_area, float) and isinstance(by_pixels, float):
+        is_share = o.result.unit == "1" and o.result.kind == "ratio"
+        one, other = (
+            number_text(x * 100, "%") if is_share else number_text(x, o.result.unit)
+            for x in ((by_area, by_pixels) if middle.get("weights") == "pixels" else (by_pixels, by_area))
+        )
+        if middle.get("weights") == "area":
+            return f" (by area; {one} with each pixel alike, though pixels differ in area)"
+        if one != other:
+            return f" (each pixel counts alike; {one} by area)"
     if o.result.kind == "ratio" and isinstance(numerator, int) and isinstance(denominator, int):
         return f" ({numerator:,} of {denominator:,} valid pixels)"
     n = middle.get("valid_px")

@@ -75,7 +75,11 @@ def detail_text(observation: Observation) -> str:
     middle = observation.evidence.intermediate
     parts = []
     num, den = middle.get("numerator"), middle.get("denominator")
-    if isinstance(num, int | float) and isinstance(den, int | float) and observation.result.kind in ("ratio", "area"):
+    by_pixels = middle.get("by_pixels")
+    if middle.get("weights") == "area":
+        alike = f"; {_figure(by_pixels, observation.result.unit)} with each pixel alike" if isinstance(by_pixels, float) else ""
+        parts.append(f"by area{alike}")
+    elif isinstance(num, int | float) and isinstance(den, int | float) and observation.result.kind in ("ratio", "area"):
         parts.append(f"{_figure(num)} of {_figure(den)}")
     valid = middle.get("valid_px")
     # two landmarks are two, and no pixel of them

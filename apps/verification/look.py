@@ -28,6 +28,7 @@ from apps.core.ports import Window
 from apps.verification.case import Case, number_of
 from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
 from apps.verification.inversions import INVERSIONS
+from apps.verification.pixel_areas import areas_of, weights_due
 from apps.verification.products import (
     NotFollowedError,
     Pixels,
@@ -434,9 +435,7 @@ class Look:
         if str(params.get("product") or "slope") in ("slope", "aspect", "hillshade"):
             dx, dy = self._pixel_m(scene, r, h)
         a, e = grid.transform[0], grid.transform[4]
-        return terrain_of(
-            (data, valid), params, dx, dy, east=1.0 if a > 0 else -1.0, north=-1.0 if e < 0 else 1.0
-        )
+        return terrain_of((data, valid), params, dx, dy, east=1.0 if a > 0 else -1.0, north=-1.0 if e < 0 else 1.0)
 
     @staticmethod
     def _pixel_m(scene: SceneInfo, top: int, rows: int) -> tuple[Any, Any]:
@@ -715,6 +714,12 @@ class Look:
         whole = (0, 0, grid.width, grid.height)
         if self.case.region is None or grid.width * grid.height <= self.case.limits.dense_look_px:
             return whole
+        return self.spanned(grid)
+
+    def spanned(self, grid: Grid) -> Window:
+        """The rows and columns that the region spans; all of them without one."""
+        if self.case.region is None:
+            return 0, 0, grid.width, grid.height
         left, top, right, bottom = self._outline(grid).bounds
         x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
         x1, y1 = min(grid.width, math.ceil(right)), min(grid.height, math.ceil(bottom))
@@ -729,9 +734,21 @@ class Look:
         region = self.region(grid, window)
         return plane.data[plane.valid if region is None else plane.valid & region], step_of(self.case, window)
 
-    def statistic(self, node_id: str, name: str) -> Estimate:
-        """mean, median, min, max, std or share (mean of a mask) of a node. CannotLookError for another."""
+    def weights(self, grid: Grid, statistic: str, asked: str = "auto", told: str = "") -> str:
+        """Whether pixels count by ``area`` or alike (``pixels``) in a statistic over the region."""
+        if statistic not in ("mean", "share", "average") or grid.crs is None:
+            return "pixels"
+        return weights_due(grid, self.spanned(grid), asked, told)
+
+    def statistic(self, node_id: str, name: str, weights: str = "pixels") -> Estimate:
+        """mean, median, min, max, std or share (mean of a mask) of a node, of pixels that count by their area or alike.
+        CannotLookError for another."""
         scene = scene_of_node(self.case, node_id)
+        if weights == "area":
+            window = self.extent(scene.grid)
+            plane, region, step = self.node(node_id, window), self.region(scene.grid, window), step_of(self.case, window)
+            seen = plane.valid if region is None else plane.valid & region
+            return estimate(plane.data[seen], name, step, areas_of(scene.grid, window, step)[seen])
         values, step = self.gather(lambda w: self.node(node_id, w), scene.grid)
         return estimate(values, name, step)
 
@@ -783,8 +800,9 @@ def statistic_function(name: str) -> Callable[[Any], Any] | None:
 _IN_STEP = 1.5
 
 
-def estimate(values: NDArray[np.float64], name: str, step: int = 1) -> Estimate:
+def estimate(values: NDArray[np.float64], name: str, step: int = 1, areas: NDArray[np.float64] | None = None) -> Estimate:
     """A statistic of values that are all there are, or every ``step``-th row and column of them; then with its standard error.
+    A mean is weighted by ``areas`` where they are given.
 
     CannotLookError where nothing valid was seen.
     """
@@ -795,6 +813,10 @@ def estimate(values: NDArray[np.float64], name: str, step: int = 1) -> Estimate:
         raise CannotLookError(f"the second look does not follow the statistic {name!r}")
     value, spread = float(how(values)), float(values.std())
     error = 0.0 if step == 1 else _IN_STEP * _standard_error(values, SAME_STATISTIC.get(name, name), value, spread)
+    if areas is not None and SAME_STATISTIC.get(name, name) == "mean":
+        value = float(np.average(values, weights=areas))
+        # unequal weights count as so many fewer values (Kish 1965)
+        error *= math.sqrt(values.size * float((areas**2).sum())) / float(areas.sum())
     return Estimate(value, step == 1, error, int(values.size), spread, float(values.min()), float(values.max()))
 
 

@@ -14,6 +14,7 @@ from apps.agent.planner.analyses import Asked, read_analysis
 from apps.agent.planner.fields import Form, RefusalError
 from apps.agent.planner.form import PlanBuilder
 from apps.agent.planner.stated import span_said
+from apps.agent.planner.steps import weights_said
 from apps.agent.units import dimension
 from apps.core.evidence.observation import TaskRef
 from apps.core.evidence.plan import AnswerRecipe, Plan, Question
@@ -180,7 +181,7 @@ class AnalysisBuilder(PlanBuilder):
         return self._add("execute", {"nodes": nodes, "output": nodes[-1]["id"]}, why)
 
     def _node(self, op: str, inputs: Sequence[str], name: str = "out", /, **params: Any) -> dict[str, Any]:
-        return {"id": name, "op": op, "inputs": [*inputs], "params": params}
+        return {"id": name, "op": op, "inputs": [*inputs], "params": params | weights_said(self.question, op, params)}
 
     def _title_of(self, head: str = "") -> str:
         """'Mean NDVI', 'mean NDVI anomaly'."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apps.agent.planner.facts import class_value, day_of, method_text, methods_of, region_method
@@ -12,9 +12,21 @@ from apps.agent.planner.lexicon import TargetEntry, TargetMethod
 from apps.agent.planner.scenes import SceneChooser
 from apps.agent.planner.things import Thing
 from apps.core.evidence.observation import Tool
-from apps.core.evidence.plan import PlanStep
+from apps.core.evidence.plan import PlanStep, Question
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import step_reference
+
+_OF_PIXELS = re.compile(r"\b(?:of|by|among)\s+(?:(?:all|the|of|valid|number)\s+)*pixels\b", re.IGNORECASE)
+
+
+def weights_said(question: Question, op: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a share or mean that the words ask of the pixels, each of which counts alike then, also where they differ in
+    area."""
+    is_weighed = op == "raster.summarize.share" or (
+        op.startswith("raster.summarize.") and params.get("statistic") in ("mean", "share")
+    )
+    differ = any(s.grid.area_method == "geodesic" for s in question.scenes)
+    return {"weights": "pixels"} if is_weighed and differ and _OF_PIXELS.search(question.text) else {}
 
 
 class StepMaker(SceneChooser):
@@ -95,6 +107,7 @@ class StepMaker(SceneChooser):
         return methods
 
     def _graph(self, nodes: list[dict[str, Any]], out: dict[str, Any]) -> dict[str, Any]:
+        out = out | {"params": out["params"] | weights_said(self.question, str(out["op"]), out["params"])}
         return {"nodes": [*nodes, {"id": "out", **out}], "output": "out"}
 
     def _threshold(self) -> dict[str, Any]:

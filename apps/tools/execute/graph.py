@@ -252,8 +252,14 @@ def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]]) -
     else:
         inner, outer = outline_px(kept.data, kept.valid)
         n_inner, n_outer, n_true = int(inner.sum()), int(outer.sum()), int(str(value.evidence["n_true"]))
-        whole = value.n_valid * factor(str(getattr(out, "unit", "1")), SHARE, "share")
+        scale = factor(str(getattr(out, "unit", "1")), SHARE, "share")
+        whole = value.n_valid * scale
         bounds = (max(0.0, n_true - 0.5 * n_inner) / whole, min(float(value.n_valid), n_true + 0.5 * n_outer) / whole)
+        if value.evidence.get("weights") == "area":
+            true_m2, valid_m2 = (float(str(value.evidence[k])) for k in ("numerator", "denominator"))
+            inner_m2, outer_m2, _, _ = outline_areas_m2(kept.data, kept.valid, kept.grid, kind.gsd_m)
+            bounds = (max(0.0, true_m2 - 0.5 * inner_m2) / valid_m2 / scale,
+                      min(valid_m2, true_m2 + 0.5 * outer_m2) / valid_m2 / scale)
     run.values[program.output] = replace(value, interval=bounds, evidence=value.evidence | {
         "edge_px": n_inner, "outer_edge_px": n_outer, "interval": [*bounds],
         "interval_from": "the outline moved by half a pixel in and out"})
@@ -557,6 +563,8 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
         intermediate["quality_masked"] = _quality_masked(program, engine, used)
     for key in ("numerator", "denominator", "n_px"):
         intermediate[key] = output.evidence.get(key) if output is not None else None
+    if output is not None and "weights" in output.evidence:
+        intermediate |= {k: output.evidence[k] for k in ("weights", "by_area", "by_pixels") if k in output.evidence}
     has_interval = output is not None and output.interval is not None
     intermediate["interval_from"] = (output.evidence.get("interval_from") if output is not None else None) or (
         "the operator's own, at its level" if has_interval else NO_INTERVAL)

@@ -15,7 +15,16 @@ from apps.core.evidence.observation import Frozen
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
 from apps.tools.execute.indices import VEGETATION_INDICES
 from apps.tools.execute.operators_products import same_grid
-from apps.tools.execute.scales import AreaMean, PowerMean, area_notes, check_scale, has_uneven_pixels, scale_notes
+from apps.tools.execute.scales import (
+    AreaMoments,
+    PowerMean,
+    Weights,
+    area_notes,
+    check_scale,
+    has_uneven_pixels,
+    scale_notes,
+    weights_of,
+)
 from apps.tools.execute.types import (
     Accumulator,
     Call,
@@ -37,8 +46,6 @@ Statistic = Literal["mean", "median", "min", "max", "std", "percentile", "sum", 
 DAYS_A_YEAR = 365.25
 # A date whose valid pixels fall below this share of the best date's is told.
 UNEVEN_SHARE = 0.8
-# A figure by pixels that differs from that by area by this share is told with it.
-UNEVEN_MEAN = 0.005
 # A gap longer than this many median intervals is a hole of the series.
 HOLE_FACTOR = 1.5
 # Scenes that share this of their common outline show one place.
@@ -57,10 +64,13 @@ class StatisticParams(Frozen):
     statistic: Statistic = "mean"
     percentile: float | None = Field(default=None, ge=0, le=100, description="for percentile")
     ddof: int = Field(default=0, ge=0, le=1, description="for std, variance and cv: 0 all pixels, 1 a sample")
+    weights: Weights = Field(default="auto", description="of a mean; auto: by area where pixels differ in area by over 1 %")
 
 
-def accumulators_for(p: StatisticParams) -> Accumulator:
-    """The accumulator that a statistic needs."""
+def accumulators_for(p: StatisticParams, weights: str = "pixels") -> Accumulator:
+    """The accumulator that a statistic needs, of pixels that count by their area or alike."""
+    if p.statistic == "mean" and weights == "area":
+        return AreaMoments()
     if p.statistic in ("median", "percentile", "iqr"):
         quantiles = {"median": (0.5,), "percentile": ((p.percentile or 0.0) / 100,), "iqr": (0.25, 0.75)}[p.statistic]
         return OrderStatistics(quantiles)
@@ -75,6 +85,8 @@ def statistic_of(p: StatisticParams, found: Any) -> float:
             return found.value(0.75) - found.value(0.25)
         return found.value(0.5 if p.statistic == "median" else (p.percentile or 0.0) / 100)
     m: Moments = found
+    if isinstance(m, AreaMoments) and p.statistic == "mean":
+        return m.mean_by_area
     if not m.n and p.statistic != "count":
         return math.nan
     if p.statistic == "cv":
@@ -119,6 +131,8 @@ def moments_evidence(found: Any) -> dict[str, JsonValue]:
                                      "mean": found.mean}
         if found.order > 1:
             out["m2"] = found.m2
+        if isinstance(found, AreaMoments):
+            out |= {"by_area": finite(found.mean_by_area), "by_pixels": found.mean}
         return out
     if isinstance(found, OrderStatistics):
         return {"n_valid": found.n, "quantiles": {f"{q:g}": finite(found.value(q)) for q in found.quantiles}}
@@ -128,7 +142,21 @@ def moments_evidence(found: Any) -> dict[str, JsonValue]:
 def _check_statistic(call: Call, p: Any, raster: RasterType) -> None:
     if p.statistic == "percentile" and p.percentile is None:
         raise call.refuse("percentile needs a number from 0 to 100.")
+    if getattr(p, "weights", "auto") == "area" and p.statistic != "mean":
+        raise call.refuse(f"{p.statistic} takes each pixel alike; weights by area are those of a mean.")
     check_scale(call, raster, p.statistic)
+
+
+def beside(what: str, by_area: float, by_pixels: float, weights: str, unit: str) -> tuple[str, ...]:
+    """What is told with a figure of pixels that differ in area."""
+    def text(x: float) -> str:
+        return f"{x:.6g}" if unit == "1" else f"{x:.3g} %" if unit == "%" else f"{x:.6g} {unit}"
+
+    if weights == "area":
+        return (f"Pixels differ in area on this grid: the {what} is by area, {text(by_area)}; with each pixel alike it is "
+                f"{text(by_pixels)}."),
+    return (f"Pixels differ in area on this grid, and each counts alike in this {what} of {text(by_pixels)}, as was asked; by "
+            f"area it is {text(by_area)}."),
 
 
 def _plan_statistic(call: Call) -> Planned:
@@ -136,7 +164,9 @@ def _plan_statistic(call: Call) -> Planned:
     p: StatisticParams = call.params
     _check_statistic(call, p, source)
     is_power = source.unit == "dB" and p.statistic == "mean"
-    is_uneven = p.statistic == "mean" and has_uneven_pixels(source.grid)
+    weights = weights_of(call, source, p.weights) if p.statistic == "mean" else "pixels"
+    # asked to take pixels alike that are not: both figures are told
+    by_both = weights == "area" or (p.statistic == "mean" and p.weights == "pixels" and has_uneven_pixels(source.grid))
     if source.kind == "classes" and p.statistic not in ("count", "min", "max"):
         raise call.refuse("a class map has no mean; ask for the area or share of a class.")
 
@@ -145,7 +175,7 @@ def _plan_statistic(call: Call) -> Planned:
         if not n and p.statistic != "count":
             raise call.refuse(f"no valid pixel of {source.scene_names} is left, so there is no {p.statistic}.",
                               code="TOOL_FAILED", needs={"valid_px": True})
-        value = statistic_of(p, found[0])
+        value = found[0].mean if by_both and weights == "pixels" else statistic_of(p, found[0])
         if not math.isfinite(value):
             raise call.refuse(f"the {p.statistic} of {n} values is undefined (all equal, too few, or a mean of 0).",
                               code="TOOL_FAILED")
@@ -153,22 +183,19 @@ def _plan_statistic(call: Call) -> Planned:
         warnings: tuple[str, ...] = ()
         if is_power:
             evidence["mean_power_dB"] = found[1].decibels()
-        if is_uneven:
-            by_area = found[-1].mean
-            evidence["area_weighted_mean"] = finite(by_area)
-            if abs(by_area - value) > UNEVEN_MEAN * max(abs(value), math.sqrt(max(found[-1].variance, 0.0))):
-                warnings = ("Pixels differ in area on this grid, and each counts alike in this mean of "
-                            f"{value:.6g}; weighted by area it is {by_area:.6g} {source.unit}."),
+        if p.statistic == "mean":
+            evidence["weights"] = weights
+        if by_both:
+            warnings = beside("mean", found[0].mean_by_area, found[0].mean, weights, source.unit)
         return Value(value, n, evidence, warnings=warnings)
 
     def reduce() -> list[Target]:
-        made: list[Accumulator] = [accumulators_for(p)]
+        made: list[Accumulator] = [accumulators_for(p, "area" if by_both else "pixels")]
         made += [PowerMean()] if is_power else []
-        made += [AreaMean()] if is_uneven else []
         return [((call.names[0],), a) for a in made]
 
     kind = ValueType("value", "statistic", source.quantity, unit_of_statistic(p, source.unit), range_of_statistic(p, source))
-    return Planned(kind, reduce=reduce, finish=finish, notes=scale_notes(source, p.statistic))
+    return Planned(kind, reduce=reduce, finish=finish, notes=scale_notes(source, p.statistic) + area_notes(source, p.statistic))
 
 
 register(Operator(
@@ -232,11 +259,14 @@ register(Operator(
 
 class ShareParams(Frozen):
     unit: Literal["1", "%"] = "1"
+    weights: Weights = Field(default="auto", description="auto: by area where pixels differ in area by over 1 %, else by number")
 
 
 def _plan_share(call: Call) -> Planned:
     source: RasterType = call.inputs[0]
     scale = factor(call.params.unit, SHARE, "share")
+    weights = weights_of(call, source, call.params.weights)
+    is_uneven = weights == "area" or (call.params.weights == "pixels" and has_uneven_pixels(source.grid))
 
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
         a: TrueArea = found[0]
@@ -245,22 +275,31 @@ def _plan_share(call: Call) -> Planned:
                               needs={"valid_px": True})
         by_area = a.true_m2 / a.valid_m2 if a.true_m2 is not None and a.valid_m2 else None
         by_number = a.n_true / a.n_valid
+        part: float = a.n_true
+        whole: float = a.n_valid
+        if weights == "area":
+            assert a.true_m2 is not None and a.valid_m2
+            part, whole = a.true_m2, a.valid_m2
+        evidence: dict[str, JsonValue] = {
+            "n_true": a.n_true, "n_px": a.n_true, "n_valid": a.n_valid, "numerator": part, "denominator": whole,
+            "denominator_is": "area of the valid pixels in m2" if weights == "area" else "valid pixels", "weights": weights}
         warnings: tuple[str, ...] = ()
-        if by_area is not None and abs(by_area - by_number) > UNEVEN_MEAN * max(by_number, by_area):
-            warnings = ("Pixels differ in area on this grid, and each counts alike in this share of "
-                        f"{100 * by_number:.3g} %; by area it is {100 * by_area:.3g} %."),
-        evidence: dict[str, JsonValue] = {"n_true": a.n_true, "n_px": a.n_true, "n_valid": a.n_valid, "numerator": a.n_true,
-                                          "denominator": a.n_valid, "denominator_is": "valid pixels", "share_by_area": by_area}
-        return Value(a.n_true / a.n_valid / scale, a.n_valid, evidence, warnings=warnings)
+        if is_uneven and by_area is not None:
+            evidence |= {"by_area": by_area / scale, "by_pixels": by_number / scale}
+            warnings = beside("share", 100 * by_area, 100 * by_number, weights, "%")
+        return Value(part / whole / scale, a.n_valid, evidence, warnings=warnings)
 
     kind = ValueType("value", "ratio", source.quantity, call.params.unit, PhysicalRange(0, 1 / scale))
     return Planned(kind, reduce=lambda: [((call.names[0],), TrueArea())], finish=finish)
 
 
 register(Operator(
-    name="raster.summarize.share", summary="Share of a mask among the valid pixels (of the region).", takes=Take(("mask",)),
+    name="raster.summarize.share", summary="Share of a mask of the valid area (of the region).", takes=Take(("mask",)),
     params=ShareParams, gives="value", range=PhysicalRange(0, 100), nodata="invalid pixels are neither counted nor divided by",
     plan=_plan_share))
+
+
+_SHARES_BY_AREA = "Pixels differ in area on this grid: the shares are by area, those with each pixel alike stand beside them."
 
 
 class ClassAreasParams(Frozen):
@@ -271,6 +310,7 @@ def _plan_class_areas(call: Call) -> Planned:
     source: RasterType = call.inputs[0]
     scale = factor(call.params.unit, AREA_M2, "area")
     has_area = source.grid.crs is not None or source.gsd_m is not None
+    weights = weights_of(call, source)
 
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
         counts: ClassCounts = found[0]
@@ -278,15 +318,21 @@ def _plan_class_areas(call: Call) -> Planned:
             raise call.refuse("no valid pixel is left.", code="TOOL_FAILED", needs={"valid_px": True})
         items: list[dict[str, JsonValue]] = []
         total = 0.0
+        whole_m2 = math.fsum(counts.area_m2(value) or 0.0 for value in counts.n) if weights == "area" else 0.0
         for value in sorted(counts.n):
             one = TrueArea()
             one.merge((counts.n[value], counts.n[value], *(([m], [m]) if (m := counts.area_m2(value)) is not None
                                                            else (None, None))))
             area = area_figures(source.grid, source.gsd_m, one)[0] / scale if has_area else None
             total += area or 0.0
+            by_pixels = counts.n[value] / counts.total
             items.append({"class": value, "name": source.class_names.get(value, ""), "n_px": counts.n[value],
-                          "share": counts.n[value] / counts.total, "area": area, "unit": call.params.unit})
-        return Value(total if has_area else None, counts.total, {"n_classes": len(items)}, tuple(items))
+                          "share": (counts.area_m2(value) or 0.0) / whole_m2 if whole_m2 else by_pixels, "area": area,
+                          "unit": call.params.unit})
+            if whole_m2:
+                items[-1]["share_by_pixels"] = by_pixels
+        return Value(total if has_area else None, counts.total, {"n_classes": len(items), "weights": weights}, tuple(items),
+                     warnings=(_SHARES_BY_AREA,) if weights == "area" else ())
 
     return Planned(ValueType("value", "table", source.quantity, call.params.unit, PhysicalRange(0, 5.11e14 / scale)),
                    reduce=lambda: [((call.names[0],), ClassCounts(1000))], finish=finish)
@@ -305,6 +351,7 @@ class NoChangeParams(NoParams):
 def _plan_transitions(call: Call) -> Planned:
     before: RasterType = call.inputs[0]
     same_grid(call, call.inputs)
+    weights = weights_of(call, before)
 
     class Pairs(ClassCounts):
         """Counts of (before, after) packed into one integer: 32 bits each, below 0 too."""
@@ -323,11 +370,23 @@ def _plan_transitions(call: Call) -> Planned:
             raise call.refuse("no pixel is valid on both dates.", code="TOOL_FAILED", needs={"valid_px": True})
         items: list[dict[str, JsonValue]] = []
         changed = 0
+        whole_m2 = math.fsum(counts.area_m2(k) or 0.0 for k in counts.n) if weights == "area" else 0.0
+        changed_m2: list[float] = []
         for k, n in sorted(counts.n.items()):
             one, other = k // (2 * _PAIR), k % (2 * _PAIR) - _PAIR
             changed += n if one != other else 0
-            items.append({"from": one, "to": other, "n_px": n, "share": n / counts.total, "area_m2": counts.area_m2(k)})
-        return Value(changed / counts.total, counts.total, {"numerator": changed, "denominator": counts.total}, tuple(items))
+            area_m2 = counts.area_m2(k)
+            items.append({"from": one, "to": other, "n_px": n, "share": n / counts.total, "area_m2": area_m2})
+            if whole_m2 and area_m2 is not None:
+                items[-1] |= {"share": area_m2 / whole_m2, "share_by_pixels": n / counts.total}
+                changed_m2 += [area_m2] if one != other else []
+        by_pixels = changed / counts.total
+        evidence: dict[str, JsonValue] = {"numerator": changed, "denominator": counts.total, "weights": weights}
+        if not whole_m2:
+            return Value(by_pixels, counts.total, evidence, tuple(items))
+        by_area = math.fsum(changed_m2) / whole_m2
+        evidence |= {"numerator": math.fsum(changed_m2), "denominator": whole_m2, "by_area": by_area, "by_pixels": by_pixels}
+        return Value(by_area, counts.total, evidence, tuple(items), warnings=(_SHARES_BY_AREA,))
 
     return Planned(ValueType("value", "table", f"{before.quantity}_transitions", "1", PhysicalRange(0, 1)),
                    reduce=lambda: [(call.names, Pairs(1000))], finish=finish)
@@ -344,6 +403,7 @@ class SeriesParams(Frozen):
     statistic: Statistic = "mean"
     percentile: float | None = Field(default=None, ge=0, le=100)
     ddof: int = Field(default=0, ge=0, le=1)
+    weights: Weights = Field(default="auto", description="of a mean; auto: by area where pixels differ in area by over 1 %")
     pick: Literal["", "min", "max"] = Field(default="", description="the date of the lowest or highest value")
     over: Literal["mean", "median", "min", "max", "sum", "std", "count_above", "mean_above"] = Field(
         default="mean", description="how dates become one value; the last two take the dates above limit")
@@ -355,6 +415,7 @@ class TrendParams(Frozen):
     statistic: Statistic = "mean"
     percentile: float | None = Field(default=None, ge=0, le=100)
     ddof: int = Field(default=0, ge=0, le=1)
+    weights: Weights = Field(default="auto", description="of a mean; auto: by area where pixels differ in area by over 1 %")
     method: Literal["linear", "sen"] = Field(default="linear", description="least squares, or Theil–Sen with Mann–Kendall's p")
 
 
@@ -410,6 +471,10 @@ def gather_series(call: Call, found: Sequence[Any],
             warnings.append(f"{day} ({raster.scene_names}) has no valid pixel and is left out.")
             continue
         items.append({"date": day, "value": value, "n_valid": accumulator.n, "scene": raster.scenes[0].scene_id, "node": name})
+        if isinstance(accumulator, AreaMoments):
+            items[-1] |= {"weights": "area", "by_pixels": accumulator.mean}
+    if any("weights" in i for i in items):
+        warnings.append("Pixels differ in area on this grid: the mean of each date is by area.")
     items.sort(key=lambda i: (str(i["date"]), str(i["scene"])))
     best = max((int(str(i["n_valid"])) for i in items), default=0)
     uneven = [str(i["date"]) for i in items if int(str(i["n_valid"])) < UNEVEN_SHARE * best]
@@ -483,7 +548,8 @@ def _plan_series(call: Call) -> Planned:
 
 def _per_date(call: Call) -> list[Target]:
     p = StatisticParams(statistic=call.params.statistic, percentile=call.params.percentile, ddof=call.params.ddof)
-    return [((name,), accumulators_for(p)) for name in call.names]
+    return [((name,), accumulators_for(p, weights_of(call, raster, call.params.weights) if p.statistic == "mean" else "pixels"))
+            for name, raster in zip(call.names, call.inputs, strict=True)]
 
 
 register(Operator(

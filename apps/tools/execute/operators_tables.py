@@ -38,7 +38,7 @@ from apps.tools.execute.operators_summaries import (
     statistic_of,
     unit_of_statistic,
 )
-from apps.tools.execute.scales import area_notes, scale_notes
+from apps.tools.execute.scales import AreaMoments, Weights, area_notes, scale_notes, weights_of
 from apps.tools.execute.types import (
     Call,
     NoParams,
@@ -170,7 +170,7 @@ class Zonal:
         for i, (mask, accumulator) in enumerate(zip(self.masks, self.parts, strict=True)):
             if mask is not None and self._active[i] and mask.touches(sample.window):
                 inside = mask.mask(sample.window)
-                if isinstance(accumulator, Moments):
+                if isinstance(accumulator, Moments) and not isinstance(accumulator, AreaMoments):
                     out.append((i, _zone_moments(sample, inside, accumulator.order)))
                 else:
                     valid = sample.valid & inside
@@ -202,6 +202,8 @@ def _moments(found: Any) -> dict[str, JsonValue]:
     """What one pass tells of a zone beside the statistic that was asked for."""
     if not isinstance(found, Moments) or not found.n:
         return {}
+    if isinstance(found, AreaMoments):
+        return {"min": found.low, "max": found.high, "mean": finite(found.mean_by_area), "by_pixels": found.mean}
     more: dict[str, JsonValue] = {"min": found.low, "max": found.high, "mean": found.mean}
     return more | {"std": finite(found.std())} if found.order > 1 else more
 
@@ -211,6 +213,7 @@ class ZonalParams(Frozen):
     percentile: float | None = Field(default=None, ge=0, le=100)
     ddof: int = Field(default=0, ge=0, le=1)
     unit: str = Field(default="m2", description="for area")
+    weights: Weights = Field(default="auto", description="of means and shares; auto: by area where pixels differ by over 1 %")
     pick: Literal["", "min", "max"] = Field(default="", description="the name of the zone with the extreme")
 
 
@@ -225,7 +228,7 @@ def _plan_zonal(call: Call) -> Planned:
     scale = factor(p.unit, AREA_M2, "area") if p.statistic == "area" else 1.0
     if p.statistic == "area" and raster.grid.crs is None and raster.gsd_m is None:
         raise call.refuse("neither CRS nor GSD is known, so pixels have no area.", code="NEEDS_GSD", needs={"gsd_m": True})
-    s = StatisticParams(statistic="mean" if by_mask else p.statistic, percentile=p.percentile, ddof=p.ddof)  # type: ignore[arg-type]
+    s = StatisticParams(statistic="mean" if by_mask else p.statistic, percentile=p.percentile, ddof=p.ddof, weights=p.weights)  # type: ignore[arg-type]
     _check_statistic(call, s, raster)
     masks: list[RegionMask | None] = []
     outside: list[str] = []
@@ -251,10 +254,16 @@ def _plan_zonal(call: Call) -> Planned:
     if not any(m is not None for m in masks):
         raise call.refuse(f"no zone touches {raster.scene_names}.", code="BAD_REGION", needs={"region": True})
 
+    weights = "pixels"
+    if p.statistic in ("mean", "share"):
+        weights = weights_of(call, raster, p.weights, [m.bounds_px for m in masks if m is not None])
+
     def figure(accumulator: Any) -> tuple[float, int]:
         if isinstance(accumulator, TrueArea):
             if p.statistic == "area":
                 return area_figures(raster.grid, raster.gsd_m, accumulator)[0] / scale, accumulator.n_valid
+            if weights == "area" and accumulator.valid_m2 and accumulator.true_m2 is not None:
+                return accumulator.true_m2 / accumulator.valid_m2, accumulator.n_valid
             return (accumulator.n_true / accumulator.n_valid if accumulator.n_valid else math.nan), accumulator.n_valid
         return statistic_of(s, accumulator), accumulator.n
 
@@ -265,6 +274,8 @@ def _plan_zonal(call: Call) -> Planned:
             found_value, n = figure(accumulator) if mask is not None else (math.nan, 0)
             items.append({"zone": name, "value": finite(found_value), "n_valid": n, "n_px": mask.n_px if mask is not None else 0,
                           "on_raster": share} | _moments(accumulator))
+            if p.statistic == "share" and weights == "area" and accumulator.n_valid:
+                items[-1]["by_pixels"] = accumulator.n_true / accumulator.n_valid
         known = [i for i in items if i["value"] is not None]
         if not known:
             raise call.refuse("no zone holds a valid pixel.", code="TOOL_FAILED", needs={"valid_px": True})
@@ -284,6 +295,13 @@ def _plan_zonal(call: Call) -> Planned:
         n_valid = sum(int(str(i["n_valid"])) for i in items)
         evidence: dict[str, JsonValue] = {"n_zones": len(items), "n_known": len(known), "statistic": p.statistic,
                                           "shared_px": max(0.0, shared_px)}
+        if p.statistic in ("mean", "share"):
+            evidence["weights"] = weights
+        if weights == "area":
+            warnings.append(f"Pixels differ in area on this grid: the {p.statistic} of each zone is by area; that with each "
+                            "pixel alike stands beside it.")
+            if len(items) == 1 and not p.pick:
+                evidence |= {"by_area": known[0]["value"], "by_pixels": known[0]["by_pixels"]}
         if p.pick:
             best = (min if p.pick == "min" else max)(known, key=lambda i: float(str(i["value"])))
             evidence |= {"pick": p.pick, "picked_value": best["value"]}
@@ -297,7 +315,7 @@ def _plan_zonal(call: Call) -> Planned:
     kind = ValueType("value", "class" if p.pick else "table", raster.quantity, "1" if p.pick else unit, span)
 
     def reduce() -> list[Any]:
-        return [((call.names[0],), Zonal(masks, TrueArea if by_mask else lambda: accumulators_for(s)))]
+        return [((call.names[0],), Zonal(masks, TrueArea if by_mask else lambda: accumulators_for(s, weights)))]
 
     notes = area_notes(raster, p.statistic) + (() if by_mask else scale_notes(raster, s.statistic))
     return Planned(kind, reduce=reduce, finish=finish, notes=notes)
@@ -498,6 +516,7 @@ register(Operator(
 
 # --- analyses of a series --------------------------------------------------------------------------------------------------
 class SeriesAnalysisParams(Frozen):
+    weights: Weights = Field(default="auto", description="of a mean; auto: by area where pixels differ in area by over 1 %")
     analysis: Literal["mann_kendall", "sen", "autocorrelation", "seasonality", "change_point", "change_points", "spikes",
                       "stl"]
     statistic: Statistic = "mean"

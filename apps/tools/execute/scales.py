@@ -7,12 +7,21 @@ their sum and quotient mean nothing. Degrees Celsius begin at no true zero: twic
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
+from apps.core.errors import ModelError
 from apps.core.geo.grid import Grid
-from apps.tools.execute.accumulators import Moments, cells
+from apps.core.ports import Window
+from apps.tools.execute.accumulators import CellFigures, Moments, cells
 from apps.tools.execute.types import Call, RasterType, Sample
+from apps.tools.geojson import crs_of
+from apps.tools.region import polygon_from_geojson, to_pixels
+
+# What a pixel counts in a mean or share: its area, or 1; auto: its area where areas differ by more than UNEVEN_SHARE.
+Weights = Literal["auto", "area", "pixels"]
 
 # Quantities that are directions in degrees.
 DIRECTIONS = frozenset({"aspect"})
@@ -59,62 +68,92 @@ class PowerMean(Moments):
         return float(10 * np.log10(self.mean)) if self.n and self.mean > 0 else None
 
 
-# Least and greatest pixel of a grid that differ by this share are not taken alike in silence.
-_UNEVEN_SHARE = 0.02
+# Least and greatest pixel that differ by more than this share are not taken alike.
+UNEVEN_SHARE = 0.01
 
 
-def has_uneven_pixels(grid: Grid) -> bool:
-    """Whether the pixels of a grid differ in area on the ground, as those of whole continents in degrees do."""
-    if grid.crs is None or grid.area_method == "grid":
+def has_uneven_pixels(grid: Grid, window: Window | None = None) -> bool:
+    """Whether the pixels of a grid, or of a window of it, differ in area on the ground by more than UNEVEN_SHARE, as those of
+    whole countries in degrees do."""
+    if grid.crs is None or grid.area_method == "grid" or (window is not None and (window[2] < 1 or window[3] < 1)):
         return False
-    _, _, areas = grid.geodesic_lattice
-    return bool(areas.min() < (1 - _UNEVEN_SHARE) * areas.max())
+    _, _, areas = (grid if window is None else grid.window(*window)).geodesic_lattice
+    return bool(areas.min() < (1 - UNEVEN_SHARE) * areas.max())
+
+
+def _region_window(call: Call, grid: Grid) -> Window | None:
+    """(column, row, width, height) that bounds the region on a grid; None without a region, or where it has no place there."""
+    if call.region is None:
+        return None
+    try:
+        placed = to_pixels(polygon_from_geojson(call.region), crs_of(call.region, call.region_crs), grid)
+    except ModelError:  # the engine refuses it, or tells it
+        return None
+    west, north, east, south = placed.bounds
+    left, top = max(0, math.floor(west)), max(0, math.floor(north))
+    right, bottom = min(grid.width, math.ceil(east)), min(grid.height, math.ceil(south))
+    return (left, top, right - left, bottom - top) if right > left and bottom > top else None
+
+
+def weights_of(call: Call, raster: RasterType, asked: Weights = "auto",
+               windows: Sequence[Window] = ()) -> Literal["area", "pixels"]:
+    """What the raster's pixels count in a mean or share. For auto the pixels of the rows and columns that bound the region (or
+    the ``windows`` together, or the grid) decide. ModelError where areas are asked for and the raster has no CRS."""
+    grid = raster.grid
+    if asked == "area" and grid.crs is None:
+        raise call.refuse(f"{raster.scene_names} has no CRS, so its pixels have no areas of their own; ask for weights pixels.")
+    if asked != "auto":
+        return asked
+    if not has_uneven_pixels(grid):
+        return "pixels"
+    if windows:
+        left, top = min(w[0] for w in windows), min(w[1] for w in windows)
+        right, bottom = max(w[0] + w[2] for w in windows), max(w[1] + w[3] for w in windows)
+        window: Window | None = (left, top, right - left, bottom - top)
+    else:
+        window = _region_window(call, grid)
+    return "area" if window is None or has_uneven_pixels(grid, window) else "pixels"
 
 
 def area_notes(raster: RasterType, statistic: str) -> tuple[tuple[str, str], ...]:
-    """What is told with figures of each date or zone, where pixels that differ in area count alike."""
-    if statistic not in ("mean", "median", "std", "percentile", "share") or not has_uneven_pixels(raster.grid):
+    """What is told with figures in which pixels that differ in area count alike."""
+    if statistic not in ("median", "std", "percentile", "variance", "iqr", "cv") or not has_uneven_pixels(raster.grid):
         return ()
     return (("warning", ("Pixels differ in area on this grid, and each counts alike. Bring the raster to an equal-area grid "
                          "first (raster.product.reproject, EPSG:6933) where that matters.")),)
 
 
-class AreaMean:
-    """Mean and variance of values, each weighted by the area of its pixel; summed cell by cell, so that no window shows."""
+# n, and the sums of areas and of areas times values, of a cell
+AreaFigures = tuple[int, float, float]
+
+
+class AreaMoments(Moments):
+    """Moments of values, and their mean weighted by the area of each pixel; summed cell by cell, so that no window shows."""
+
+    takes_held = False
 
     def __init__(self) -> None:
-        self.n = 0
-        self._parts: list[tuple[float, float, float]] = []
-        self._done = False
+        super().__init__(1)
+        self._weighed: list[tuple[float, float]] = []
 
-    def wants_pass(self) -> bool:
-        first, self._done = not self._done, True
-        return first
-
-    def gather(self, sample: Sample) -> list[tuple[int, float, float, float]]:
+    def gather(self, sample: Sample) -> tuple[list[CellFigures], list[AreaFigures]]:  # type: ignore[override]
         areas = sample.areas_m2()
         assert areas is not None
-        out = []
+        out: list[AreaFigures] = []
         for at in cells(sample):
             valid = sample.valid[at]
             weight, value = np.ascontiguousarray(areas[at])[valid], sample.data[at][valid]
             if value.size:
-                by_area = weight * value
-                out.append((value.size, float(weight.sum()), float(by_area.sum()), float((by_area * value).sum())))
-        return out
+                out.append((value.size, float(weight.sum()), float((weight * value).sum())))
+        # figures of the cells that others hold are of the same pixels, perhaps in another type
+        return super().gather(Sample(sample.window, sample.grid, sample.data, sample.valid)), out
 
-    def merge(self, part: list[tuple[int, float, float, float]]) -> None:
-        for n, *sums in part:
-            self.n += n
-            self._parts.append((sums[0], sums[1], sums[2]))
+    def merge(self, part: tuple[list[CellFigures], list[AreaFigures]]) -> None:  # type: ignore[override]
+        super().merge(part[0])
+        self._weighed += [(weight, total) for _, weight, total in part[1]]
 
     @property
-    def mean(self) -> float:
+    def mean_by_area(self) -> float:
         """NaN without values."""
-        weight = math.fsum(p[0] for p in self._parts)
-        return math.fsum(p[1] for p in self._parts) / weight if weight else math.nan
-
-    @property
-    def variance(self) -> float:
-        weight = math.fsum(p[0] for p in self._parts)
-        return math.fsum(p[2] for p in self._parts) / weight - self.mean**2 if weight else math.nan
+        weight = math.fsum(p[0] for p in self._weighed)
+        return math.fsum(p[1] for p in self._weighed) / weight if weight else math.nan

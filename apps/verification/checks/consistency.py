@@ -58,6 +58,7 @@ from apps.verification.look import (
     statistic_function,
     step_of,
 )
+from apps.verification.pixel_areas import areas_of, weights_due
 from apps.verification.ribbons import STEP_ERROR, moran, ribbons_of, tangents_of
 from apps.verification.units import dimension, factor, split_rate, to_si
 
@@ -431,7 +432,7 @@ def _area_of_polygons(case: Case, mine: float | None) -> Finding:
     reads=("/result/value", "/result/layers"),
 )
 def share_recomputes(case: Case) -> Finding:
-    """The share of True among valid pixels of the named mask is the value."""
+    """The share of True among valid pixels of the named mask is the value: by area where pixels differ in it by over 1 %."""
     spec = case.arguments.get("spec")
     named = spec.get("denominator", "") if isinstance(spec, dict) else "valid"
     ref = _measured_mask(case, of_any_size=True)
@@ -442,15 +443,24 @@ def share_recomputes(case: Case) -> Finding:
         return not_applicable("another denominator was asked")
     if ref.grid is None:
         return not_applicable("the mask has no grid")
-    n_true = n_whole = 0
     try:
-        for keep, whole, _ in _strips(case, ref):
-            n_true, n_whole = n_true + int(np.count_nonzero(keep)), n_whole + int(np.count_nonzero(whole))
+        weights, wrong = _weights(case, ref.grid)
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if wrong is not None:
+        return wrong
+    n_whole = 0
+    true = all_of_it = 0.0
+    try:
+        for keep, whole, grid in _strips(case, ref):
+            n_whole += int(np.count_nonzero(whole))
+            areas = areas_of(grid) if weights == "area" else np.broadcast_to(1.0, whole.shape)
+            true, all_of_it = true + float(areas[keep].sum()), all_of_it + float(areas[whole].sum())
     except LayerUnreadableError:
         return not_applicable("the mask cannot be read")
     if not n_whole:
         return failed("The mask has no valid pixel.", measured=0, expected="> 0", unit="px", at=("/result/layers",))
-    mine = n_true / n_whole
+    mine = true / all_of_it
     value = case.value * (factor(case.observation.result.unit) or 1.0)
     # shares by area on a geographic grid differ a little from shares by pixels
     if not case.is_same(mine, value, 5e-3):
@@ -492,6 +502,43 @@ def mask_count_on_record(case: Case) -> Finding:
     return passed("The mask holds as many pixels as is on record.", measured=n, unit="px", at=("/result/layers",))
 
 
+def _weights(case: Case, grid: Grid, node_id: str = "") -> tuple[str, Finding | None]:
+    """(``area`` or ``pixels``, what is wrong): how pixels of the grid have to count in the mean or share of a node, by what was
+    asked and by how much they differ in area inside the region; and whether the record says so. Of a measure by areas where they
+    are known. Raises CannotLookError."""
+    node_id = node_id or case.output
+    node = case.nodes.get(node_id)
+    if node is None or not node["op"].startswith("raster.summarize."):
+        is_measure = case.observation.tool == "measure" and grid.crs is not None
+        return (weights_due(grid, Look(case).spanned(grid), "auto", "") if is_measure else "pixels"), None
+    statistic = "share" if node["op"] == "raster.summarize.share" else str(node["params"].get("statistic") or "mean")
+    told, at = _told_weights(case, node_id)
+    due = Look(case).weights(grid, statistic, str(node["params"].get("weights") or "auto"), told)
+    return due, _wrong_weights(told, due, at)
+
+
+def _told_weights(case: Case, node_id: str) -> tuple[str, str]:
+    """(how pixels count by the record of a node, where it says so); '' where it does not."""
+    held = case.evidence("intermediate", "nodes")
+    for k, told in enumerate(held if isinstance(held, list) else ()):
+        if isinstance(told, dict) and told.get("id") == node_id:
+            return str(told.get("weights") or ""), f"/evidence/intermediate/nodes/{k}/weights"
+    return "", "/evidence/intermediate/nodes"
+
+
+def _wrong_weights(told: str, due: str, at: str) -> Finding | None:
+    if told in ("", due):
+        return None
+    return failed(
+        "Pixels differ in area here, and the figure is told to count each alike."
+        if due == "area"
+        else "The figure is told to be by area, and each pixel had to count alike.",
+        measured=told,
+        expected=due,
+        at=(at,),
+    )
+
+
 def _statistic(values: NDArray[Any], name: str) -> float | None:
     how = statistic_function(name)
     return float(how(values)) if how is not None and values.size else None
@@ -504,7 +551,8 @@ def _statistic(values: NDArray[Any], name: str) -> float | None:
     reads=("/result/value", "/result/layers"),
 )
 def statistic_recomputes(case: Case) -> Finding:
-    """The statistic of the named raster's valid pixels is the value, over as many pixels as are on record."""
+    """The statistic of the named raster's valid pixels is the value, over as many pixels as are on record; a mean by area
+    where pixels differ in it by over 1 %."""
     ref = case.layer("raster")
     statistic = statistic_of(case)
     if case.kind != "statistic" or case.value is None or ref is None or not statistic or not case.is_small(ref):
@@ -525,11 +573,20 @@ def statistic_recomputes(case: Case) -> Finding:
     keep = raster.valid[0]
     inside = _inside(case, ref)
     whole = inside is None or inside.shape != keep.shape
+    try:
+        weights, wrong = _weights(case, ref.grid) if ref.grid is not None and statistic == "mean" else ("pixels", None)
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if wrong is not None:
+        return wrong
+    seen = keep if whole or inside is None else keep & inside
     if whole and len(raster.data) == 1:
         values = case.valid_values(ref).astype(np.float64)
     else:
-        values = raster.data[0][keep if whole else keep & inside].astype(np.float64)
+        values = raster.data[0][seen].astype(np.float64)
     truth = _statistic(values, statistic)
+    if weights == "area" and ref.grid is not None and values.size:
+        truth = float(np.average(raster.data[0][seen].astype(np.float64), weights=areas_of(ref.grid)[seen]))
     if truth is None:
         return not_applicable("a statistic that is not recomputed here")
     slack = max(
@@ -768,6 +825,21 @@ def length_recomputes(case: Case) -> Finding:
     )
 
 
+def _shares_by_area(case: Case, ref: LayerRef) -> dict[int, float] | None:
+    """Share of each class of a class map by area; None where its pixels count alike. Raises CannotLookError."""
+    assert ref.grid is not None
+    told, _ = _told_weights(case, case.output)
+    if Look(case).weights(ref.grid, "share", "auto", told) != "area":
+        return None
+    raster = case.raster(ref)
+    seen, inside = raster.valid[0], _inside(case, ref)
+    if inside is not None and inside.shape == seen.shape:
+        seen = seen & inside
+    values, areas = raster.data[0][seen].astype(np.int64), areas_of(ref.grid)[seen]
+    whole = float(areas.sum())
+    return {int(k): float(areas[values == k].sum()) / whole for k in np.unique(values)}
+
+
 @check(
     "classes_recount",
     catches=("stale artifact", "fill counted as data", "wrong unit", "parts do not sum"),
@@ -794,6 +866,10 @@ def classes_recount(case: Case) -> Finding:
     told = {int(number_of(i["class"]) or 0): i for i in items}
     if set(told) != set(truth):
         return failed("The table has other classes than the map.", measured=sorted(told), expected=sorted(truth), at=at)
+    try:
+        by_area = _shares_by_area(case, ref)
+    except CannotLookError as why:
+        return not_applicable(str(why))
     pixel_m2 = ref.grid.grid_pixel_area_m2 if ref.grid.area_method == "grid" else None
     scale = factor(case.observation.result.unit) if pixel_m2 is not None else None
     for k, item in told.items():
@@ -801,8 +877,10 @@ def classes_recount(case: Case) -> Finding:
             n_told = item.get("n_px")
             return failed(f"Class {k} has other pixels on the map.", measured=n_told, expected=truth[k], unit="px", at=at)
         share, area = number_of(item.get("share")), number_of(item.get("area"))
-        if share is not None and not case.is_same(share, truth[k] / total):
-            return failed(f"The share of class {k} is not that of its pixels.", measured=share, expected=truth[k] / total, at=at)
+        part = truth[k] / total if by_area is None else by_area[k]
+        # geodesic areas here and there differ in the sixth digit
+        if share is not None and not case.is_same(share, part, None if by_area is None else case.limits.area_rel_tolerance):
+            return failed(f"The share of class {k} is not that of its pixels.", measured=share, expected=part, at=at)
         if area is None or scale is None or pixel_m2 is None:
             continue
         if not case.is_same(area * scale, truth[k] * pixel_m2, case.limits.area_rel_tolerance):
@@ -1524,8 +1602,13 @@ def _calculation_matches_source(case: Case, node: dict[str, Any]) -> Finding:
             if under.get("op") != "raster.summarize.statistic" or len(under.get("inputs", ())) != 1:
                 return not_applicable("arithmetic of other values than statistics")
             source = under["inputs"][0]
-            plane = look.every_pixel(source, scene_of_node(case, source).grid)
-            names[name] = estimate(plane.data[plane.valid], statistic).value
+            grid = scene_of_node(case, source).grid
+            plane = look.every_pixel(source, grid)
+            weights, wrong = _weights(case, grid, name) if statistic == "mean" else ("pixels", None)
+            if wrong is not None:
+                return wrong
+            areas = areas_of(grid)[plane.valid] if weights == "area" else None
+            names[name] = estimate(plane.data[plane.valid], statistic, areas=areas).value
     except CannotLookError as why:
         return not_applicable(str(why))
     wanted = value_of(str(node["params"].get("expression") or ""), names)
@@ -1572,14 +1655,17 @@ def value_matches_source(case: Case) -> Finding:
         return not_applicable("a value of several rasters")
     source, op = node["inputs"][0], node["op"]
     statistic = statistic_of(case)
+    wrong: Finding | None = None
     try:
         look = look_of(case)
         scene = scene_of_node(case, source)
         if op == "raster.summarize.statistic" and statistic:
-            truth = look.statistic(source, statistic)
+            weights, wrong = _weights(case, scene.grid) if statistic == "mean" else ("pixels", None)
+            truth = look.statistic(source, statistic, weights)
             value, unit = case.value, case.observation.result.unit
         elif op == "raster.summarize.share":
-            truth = look.statistic(source, "share")
+            weights, wrong = _weights(case, scene.grid)
+            truth = look.statistic(source, "share", weights)
             value, unit, statistic = case.value * (factor(case.observation.result.unit) or 1.0), "1", "mean"
         elif op == "raster.summarize.area":
             truth = _area_from_source(case, look, scene, source)
@@ -1588,6 +1674,8 @@ def value_matches_source(case: Case) -> Finding:
             return not_applicable(f"the second look does not follow {op}")
     except CannotLookError as why:
         return not_applicable(str(why))
+    if wrong is not None:
+        return wrong
     at = ("/result/value", "/inputs")
     score = _closeness(value, truth)
     ok = _compare(case, value, truth, statistic)
@@ -1686,11 +1774,15 @@ def zonal_matches_source(case: Case) -> Finding:
         look = look_of(case)
         scene = scene_of_node(case, source)
         outlines = zones_px(case, zones["params"], scene.grid)
+        told, place = _told_weights(case, case.output)
+        weights = _weights_of_zones(scene.grid, outlines, statistic, str(params.get("weights") or "auto"), told)
+        if statistic in ("mean", "share") and (wrong := _wrong_weights(told, weights, place)) is not None:
+            return wrong
         for i, item in chosen:
             outline = outlines.get(str(item.get("zone")))
             if outline is None:
                 return failed("A figure is that of a zone that there is not.", measured=str(item.get("zone"))[:80], at=at)
-            truth = _zone_from_source(look, scene, source, outline, statistic)
+            truth = _zone_from_source(look, scene, source, outline, statistic, weights)
             value = float(number_of(item["value"]) or 0.0)
             if statistic == "area":
                 si = to_si(value, str(params.get("unit") or "m2"))
@@ -1779,9 +1871,24 @@ def outline_px(polygon: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
     return turned_onto(shapely.transform(fine, move), grid)
 
 
-def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str) -> Estimate:
+def _weights_of_zones(grid: Grid, outlines: dict[str, BaseGeometry], statistic: str, asked: str, told: str) -> str:
+    """Whether pixels count by ``area`` or alike (``pixels``) in the figures of zones, by the rows and columns that all span."""
+    if grid.crs is None or statistic not in ("mean", "share"):
+        return "pixels"
+    frame = shapely.box(0, 0, grid.width, grid.height)
+    bounds = np.array([o.bounds for o in outlines.values() if not o.is_empty and o.intersects(frame)])
+    if not len(bounds):
+        return "pixels"
+    left, top = (max(0, math.floor(v)) for v in bounds[:, :2].min(axis=0))
+    right, bottom = (min(n, math.ceil(v)) for n, v in zip((grid.width, grid.height), bounds[:, 2:].max(axis=0), strict=True))
+    return weights_due(grid, (left, top, right - left, bottom - top), asked, told)
+
+
+def _zone_from_source(
+    look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str, weights: str = "pixels"
+) -> Estimate:
     """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline, and in
-    the region of the question."""
+    the region of the question; a mean or share of pixels that count by their area or alike."""
     grid = scene.grid
     left, top, right, bottom = outline.bounds
     x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
@@ -1797,9 +1904,10 @@ def _zone_from_source(look: Look, scene: SceneInfo, source: str, outline: BaseGe
     region = look.region(grid, window)
     if region is not None:
         seen &= region
+    weighed = areas_of(grid, window, step)[seen] if weights == "area" and statistic in ("mean", "share") else None
     if statistic not in ("share", "area"):
-        return estimate(plane.data[seen], statistic, step)
-    share = estimate((plane.data[seen] > 0).astype(np.float64), "mean", step)
+        return estimate(plane.data[seen], statistic, step, weighed)
+    share = estimate((plane.data[seen] > 0).astype(np.float64), "mean", step, weighed)
     if statistic == "share":
         return share
     if step == 1:
@@ -1844,7 +1952,13 @@ def series_matches_source(case: Case) -> Finding:
     try:
         look = look_of(case)
         for i, item in items[::step]:
-            truth = look.statistic(by_scene[str(item["scene"])], statistic)
+            name = by_scene[str(item["scene"])]
+            asked = str(node["params"].get("weights") or "auto")
+            told = str(item.get("weights") or "pixels") if statistic == "mean" else ""
+            weights = look.weights(scene_of_node(case, name).grid, statistic, asked, told)
+            if (wrong := _wrong_weights(told, weights, f"/result/items/{i}/weights")) is not None:
+                return wrong
+            truth = look.statistic(name, statistic, weights)
             value = float(number_of(item["value"]) or 0.0)
             seen += 1
             worst = min(worst, _closeness(value, truth))

@@ -26,6 +26,7 @@ from apps.verification.case import (
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.layers import figures_of_nodes, layers_of_nodes, pixels_of
 from apps.verification.look import CannotLookError, Look, look_of, same_grid
+from apps.verification.pixel_areas import areas_of
 from apps.verification.products import NotFollowedError, syntax_of, value_of_tree
 
 _VALUE, _ITEMS = ("/result/value", "/result/layers"), ("/result/items", "/result/layers")
@@ -84,15 +85,25 @@ def transitions_recount(case: Case) -> Finding:
         )
     assert ref.grid is not None
     scene = next(s for s in case.used_scenes if same_grid(ref.grid, s.grid))
+    shares = {k: n / total for k, n in pairs.items()}
+    try:
+        is_by_area = Look(case).weights(ref.grid, "share") == "area"
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if is_by_area:
+        m2 = areas_of(ref.grid)
+        whole = float(m2[both].sum())
+        shares = {(old, new): float(m2[both & (before == old) & (after == new)].sum()) / whole for old, new in pairs}
+    room = case.limits.area_rel_tolerance if is_by_area else None
     for (old, new), n in pairs.items():
         item = told[old, new]
         if number_of(item.get("n_px")) != n:
             n_told = item.get("n_px")
             return failed(f"Other pixels went from class {old} to {new}.", measured=n_told, expected=n, unit="px", at=_ITEMS)
         share, area = number_of(item.get("share")), number_of(item.get("area_m2"))
-        if share is None or not case.is_same(share, n / total):
-            return failed(f"The share from class {old} to {new} is not that of its pixels.", measured=share, expected=n / total,
-                          at=_ITEMS)
+        if share is None or not case.is_same(share, shares[old, new], room):
+            return failed(f"The share from class {old} to {new} is not that of its pixels.", measured=share,
+                          expected=shares[old, new], at=_ITEMS)
         if area is not None:
             is_even = ref.grid.area_method == "grid" and ref.grid.grid_pixel_area_m2 is not None
             mine = (
@@ -103,8 +114,8 @@ def transitions_recount(case: Case) -> Finding:
             if not case.is_same(area, mine, case.limits.area_rel_tolerance):
                 return failed(f"The area from class {old} to {new} is not that of its pixels.", measured=area, expected=mine,
                               unit="m2", at=_ITEMS)
-    changed = sum(n for (old, new), n in pairs.items() if old != new) / total if total else 0.0
-    if case.value is not None and not case.is_same(case.value, changed):
+    changed = math.fsum(v for (old, new), v in shares.items() if old != new)
+    if case.value is not None and not case.is_same(case.value, changed, room):
         return failed("The share that changed is another one.", measured=case.value, expected=changed, at=_VALUE)
     return passed("The table is that of the two maps.", measured=len(told), expected=len(pairs), at=_ITEMS)
 

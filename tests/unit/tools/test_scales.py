@@ -201,20 +201,20 @@ def test_a_mean_and_a_share_over_the_globe_say_what_they_are_by_area() -> None:
     weights = zone_weights()
     o = bench.execute([*nodes, ("o", "raster.summarize.statistic", ["v"], {})])
     by_area = float(np.average(WARMTH[:, 0], weights=weights))
-    assert o.result.value == pytest.approx(float(WARMTH.mean())) and by_area - o.result.value > 6
-    assert node_of(o, "o")["area_weighted_mean"] == pytest.approx(by_area, rel=1e-5)
-    assert any("weighted by area it is 274.6" in line.message for line in o.status.log)
+    assert o.result.value == pytest.approx(by_area, rel=1e-5) and by_area - WARMTH.mean() > 6
+    assert node_of(o, "o")["by_pixels"] == pytest.approx(float(WARMTH.mean()))
+    assert any("by area, 274.6" in line.message and "268 K" in line.message for line in o.status.log)
     o = bench.execute([*nodes, ("m", "raster.product.threshold", ["v"], {"op": "<", "value": 260}),
                        ("o", "raster.summarize.share", ["m"], {})])
     cold = WARMTH[:, 0] < 260
-    assert node_of(o, "o")["share_by_area"] == pytest.approx(float(weights[cold].sum() / weights.sum()), rel=1e-4)
-    assert any("by area it is 16.2 %" in line.message for line in o.status.log)
+    assert o.result.value == pytest.approx(float(weights[cold].sum() / weights.sum()), rel=1e-4)
+    assert any("by area, 16.2 %" in line.message and "36.7 %" in line.message for line in o.status.log)
 
 
 def test_where_pixels_are_alike_nothing_is_said_of_their_area() -> None:
     bench = Bench(scene(np.random.default_rng(3).random((1, 30, 30)), ["ndvi"], unit="1"))
     o = bench.execute([S, ("v", "raster.product.band", ["s1"], {"role": "ndvi"}), ("o", "raster.summarize.statistic", ["v"], {})])
-    assert "area_weighted_mean" not in node_of(o, "o") and not any("area" in line.message for line in o.status.log)
+    assert "by_area" not in node_of(o, "o") and not any("area" in line.message for line in o.status.log)
 
 
 def dated(*places: tuple[str, float, float]) -> tuple[Bench, list[Any], list[str]]:
