@@ -32,7 +32,7 @@ _IS = r"(?:is equal to|are equal to|equal to|equals?|being|is|are|of|==|=|:)"
 # What turns a value into a limit or into its opposite.
 _NOT_IT = (
     r"(?! *(?:or|and) (?:more|less|greater|higher|lower|fewer|larger|smaller|above|below|over|under|up|down|older|newer|later|"
-    r"earlier|before|after)\b| *[+%])"
+    r"earlier|before|after)\b| *[+%]| *(?:and|,|-|to|until) *\d)"
 )
 _STRICT = (
     r"(?:is equal to|are equal to|equal to|equals?|==|=|(?:is |are |of )?(?!(?:\w+er than|more|less|at|above|below|over|under|"

@@ -27,6 +27,7 @@ from apps.agent.planner.roles import read_roles
 from apps.agent.planner.spatial import put_signs
 from apps.agent.planner.stated import CLEAR, IN_REGION, dates_said, scenes_named, span_said
 from apps.agent.planner.text import Text
+from apps.agent.planner.things import is_thing
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import TaskRef
@@ -109,10 +110,16 @@ class OfflinePlanner:
 
 
 # --- reading ----------------------------------------------------------------------------------------------
+# Longer texts are refused: patterns of words take time by the square of their length.
+LONGEST = 1500
 
 
 def read_question(question: Question) -> Reading:
     """The form that a question's words fill. Never raises."""
+    text = " ".join(question.text.split())
+    if len(text) > LONGEST:
+        return Reading(None, f"The question has {len(text):,} characters; I read questions of up to {LONGEST:,}. Put it shortly.")
+    question = question.model_copy(update={"text": text})
     two = two_figures(question.text)
     if two is None:
         return _read_one(question)
@@ -252,6 +259,9 @@ def _read_one(question: Question) -> Reading:
         t.take_all(r"\ball\b")
     t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
     if roles.zones:
+        if fields["what"] == "exists" and not thresholds and not t.said(r"\b(?:any|there|some|contains?|has|have)\b"):
+            reason = "Is there any of it, or is all of it so? Ask whether there is any, or which share it is."
+            return Reading(None, reason, guess=guess)
         fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m, "is_outside": roles.is_outside}
         if roles.each:
             fields |= {"each": "zones", "by": roles.by}
@@ -278,6 +288,11 @@ def _read_one(question: Question) -> Reading:
         fields["mask"] = "clear"
     if is_measured:
         form = Form.model_validate(fields | {"scenes": tuple(scenes), "dates": tuple(span_said(s) for s in spans)})
+        named = (form.target, form.reference, *form.others, *(w.reference for w in form.where))
+        if spans and all(not key or is_thing(key) for key in named):
+            # a date that chooses nothing would be left out of the answer without a word
+            reason = "A date chooses images, and only vector files are asked of. If an attribute holds it, write “where … = …”."
+            return Reading(None, reason, guess=guess)
         warnings += [words.targets[n].warning for n in narrow if n in words.targets and words.targets[n].warning]
         return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
     form = form_of(question, fields, quantity, targets, thresholds, spans, is_period, unit, scenes)

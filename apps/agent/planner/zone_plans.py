@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from apps.agent.planner.facts import day_of, is_apart, lowered, ordinal
-from apps.agent.planner.fields import RefusalError
+from apps.agent.planner.fields import EXISTS_MIN_PX, RefusalError
 from apps.agent.planner.steps import StepMaker
 from apps.core.evidence.plan import AnswerRecipe
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import POLYGONS
+from apps.tools.contract import step_reference
 
 
 class ZonePlans(StepMaker):
@@ -46,6 +47,8 @@ class ZonePlans(StepMaker):
             raise RefusalError("One area at a time, or which of them is larger.", "NO_ANSWER", {"form": ["zones"]})
         if f.what == "difference" and kind == "statistic" and f.statistic == "mean" and not f.is_relative and f.limit is None:
             return self._zoned_change()
+        if f.what == "exists" and kind == "share" and f.limit is None and f.target and not f.change:
+            return self._any_in_zone(f.zones[0])
         if f.what not in ("statistic", "area", "share", "exists") or (f.what == "exists" and kind == "share" and f.limit is None):
             raise RefusalError(
                 "Inside of polygons I can give a statistic, an area or a share of one image, or the mean change between two: "
@@ -63,6 +66,38 @@ class ZonePlans(StepMaker):
         if f.what == "exists":
             return AnswerRecipe(kind="boolean", options={"op": f.limit_op, "value": f.limit or 0, "phrase": phrase}, **recipe)
         return AnswerRecipe(kind="value", options={"phrase": phrase}, **recipe)
+
+    def _any_in_zone(self, key: str) -> AnswerRecipe:
+        """Whether there is any of a target inside of polygons: in pieces of at least EXISTS_MIN_PX pixels in the image, of which
+        at least as many pixels lie there. Fewer are noise, or the edge of what lies beside."""
+        f, scene, thing = self.form, self._one(), self.things[key]
+        title = self.words.title(f.target)
+        if f.mask:
+            raise RefusalError(
+                f"Whether there is any {title} is told by pieces of it, of which clouds are not left out. Ask for its share or "
+                "area without clouds.", "NO_ANSWER", {"form": ["mask"]},
+            )  # fmt: skip
+        self._needs_ground(scene)
+        if scene.grid.crs is None or scene.effective_gsd_m is None:
+            raise RefusalError(
+                "The image has no coordinate system, so polygons of the map have no place on it.", "NEEDS_CRS", {"crs": True}
+            )
+        self._check_zone(scene, key)
+        layer = self._find(scene, f.target, EXISTS_MIN_PX)
+        relation = "outside" if f.is_outside else "inside"
+        if f.buffer_m:
+            relation = "beyond" if f.is_outside else "within"
+        spec: dict[str, Any] = {"metric": "area", "subject": f.target, "reference": thing.label, "relation": relation}
+        spec |= {"clip": True, "unit": "m2"} | ({"distance_m": f.buffer_m} if f.buffer_m else {})
+        source = {"name": f.target, "mode": "regions", "layer": step_reference(layer)}
+        phrase = f"Area of {title}{self._zone_text(key)}, in pieces of at least {EXISTS_MIN_PX} pixels"
+        n = self._add("measure", {"sources": [source, thing.source(thing.label)], "spec": spec}, f"{phrase}."[:500], (layer,))
+        # half a pixel less, since pixels of one grid differ a little in area
+        least = float(f"{(EXISTS_MIN_PX - 0.5) * scene.effective_gsd_m ** 2:.6g}")
+        self.warnings.append(
+            f"Fewer than {EXISTS_MIN_PX} pixels (less than {least:g} m²) there count as none: noise, or a mere edge."
+        )
+        return AnswerRecipe(kind="boolean", steps=(n,), unit="m2", options={"op": ">=", "value": least, "phrase": phrase})
 
     def _each_zone(self) -> AnswerRecipe:
         """A figure of the image in each polygon of a file, or for each value of an attribute."""

@@ -12,6 +12,7 @@ import rasterio.features
 import shapely
 from django.test import Client
 from pyproj import Geod
+from scipy import ndimage
 
 from apps.accounts.models import Project, User
 from apps.imagery.models import Scene
@@ -114,3 +115,43 @@ def test_the_image_in_fields_of_one_crop(analyst: User, project: Project, fish: 
     _, answer = asked(analyst, project, "What is the mean NDVI of the fields with crop wheat?", [info], [fish])
     assert not answer.abstained, answer.text
     assert answer.value == pytest.approx(truth, abs=5e-4), answer.text
+
+
+def test_any_water_in_a_field(analyst: User, project: Project, fish: Scene, tmp_path: Path) -> None:
+    """Pieces of the sea that lie in a field, labelled and counted by hand: enough, a sliver, and none."""
+    with rasterio.open(SAMPLES / "geopandas_s2a_l2a_fishbourne.tif") as src:
+        bands = src.read().astype(float)
+        transform, crs, size = src.transform, src.crs, src.res[0] * src.res[1]
+    green, nir = bands[1], bands[3]
+    seen = ~(bands == 0).all(axis=0)
+    water = seen & (green + nir > 0) & ((green - nir) / np.where(green + nir > 0, green + nir, 1) > 0)
+    labels, n = ndimage.label(water)
+    sizes = ndimage.sum_labels(water, labels, np.arange(n + 1))
+    water = sizes[labels] >= 9
+    shapes = {}
+    wet, fill = (lambda r, c: water[r : r + 20, c : c + 20].sum()), (lambda r, c: (~seen[r : r + 20, c : c + 20]).sum())
+    kinds = (("Quay", (200, 400), (0, 0)), ("Bank", (1, 8), (0, 0)), ("Dry", (0, 0), (0, 0)), ("Void", (0, 0), (400, 400)),
+             ("Half", (0, 0), (150, 250)))  # fmt: skip
+    for name, wanted, void in kinds:
+        for row in range(5, water.shape[0] - 25, 3):
+            cols = range(5, water.shape[1] - 25, 3)
+            col = next((c for c in cols if wanted[0] <= wet(row, c) <= wanted[1] and void[0] <= fill(row, c) <= void[1]), None)
+            if col is not None:
+                (x0, y0), (x1, y1) = (transform @ at for at in ((col, row), (col + 20, row + 20)))
+                shapes[name] = (shapely.box(x0, y1, x1, y0), float(wet(row, col)) * size)
+                break
+    path = tmp_path / "plots.gpkg"
+    frame = geopandas.GeoDataFrame({"name": list(shapes)}, geometry=[g for g, _ in shapes.values()], crs=crs)
+    frame.to_file(path)
+    info = vector_add_now(project=project, path=path, name=path.name).vector_info
+    for name, yes in (("Quay", True), ("Bank", False), ("Dry", False)):
+        run, answer = asked(analyst, project, f"Is there any water in the plot {name}?", [info], [fish])
+        assert not answer.abstained, answer.text
+        assert answer.value is yes, (name, answer.text)
+        held = run_state(run.pk).history[-1]
+        assert held.is_accepted
+        assert held.observation.result.value == pytest.approx(shapes[name][1], rel=2e-3, abs=1), name
+        assert any("9 pixels" in w for w in answer.warnings)
+    for name in ("Void", "Half"):  # what was not seen may hold water
+        _, answer = asked(analyst, project, f"Is there any water in the plot {name}?", [info], [fish])
+        assert answer.abstained, answer.text

@@ -329,6 +329,26 @@ def test_of_an_image_by_a_value(text: str, wanted: dict[str, Any]) -> None:
     agrees(made.form, wanted)
 
 
+def test_whether_there_is_any_in_polygons() -> None:
+    for text, key, relation in (
+        ("Is there any water in Mitte?", MITTE, "inside"),
+        ("Is there water in field A?", f"{FIELDS}:A", "inside"),
+        ("Is there any water within 100 m of the roads?", ROADS, "within"),
+        ("Is there any water outside the fields?", FIELDS, "outside"),
+    ):
+        made = plan(text, image=True)
+        assert made.steps, made.reason
+        agrees(made.form, {"what": "exists", "target": "water", "zones": [key]})
+        spec: Any = made.steps[-1].arguments["spec"]
+        assert (spec["relation"], spec["clip"], spec["metric"]) == (relation, True, "area")
+        assert made.answer is not None and made.answer.kind == "boolean"
+        # nine pixels of 10 m, less half a pixel
+        assert (made.answer.options["op"], made.answer.options["value"]) == (">=", 850.0)
+    for text, says in (("Is the field A covered by water?", "any of it"), ("Is there any water in the largest field?", "")):
+        made = plan(text, image=True)
+        assert not made.steps and says in made.reason, made.reason
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -340,6 +360,11 @@ def test_of_an_image_by_a_value(text: str, wanted: dict[str, Any]) -> None:
         ("What is the area of the durum wheat fields?", "durum"),
         ("What is the area of the fields with crop wheat or rye?", ""),
         ("How many fields are wheat?", "“wheat”"),
+        ("How many fields with class 3 and 2020 are there?", "“3”"),
+        ("How many fields with crop wheat in 2019?", "A date chooses images"),
+        ("What is the area of wheat and maize fields?", "“wheat”"),
+        ("What is the area of all fields except the wheat fields?", ""),
+        ("How many fields with owner A and crop wheat are there?", ""),
     ],
 )
 def test_values_that_are_refused(text: str, says: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from apps.verification.checks import CHECKS
-from tests.unit.tools.rasters import Bench
-from tests.unit.verification.samples import NDVI, UTM, ZONES, S, Sample, _corners, _outline, ask, graph, optical
+from tests.unit.tools.rasters import UTM, Bench
+from tests.unit.verification.samples import NDVI, ZONES, S, Sample, _corners, _outline, ask, graph, optical
 
 CROPS = (("wheat", "land"), (None, "sea"), ("None", "land"))
 
