@@ -15,7 +15,10 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from rest_framework.exceptions import ValidationError
 from rest_framework.parsers import JSONParser
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
 
 from apps.core.errors import UserError
 from apps.core.ids import new_id
@@ -43,6 +46,35 @@ def answer_of(request: HttpRequest, error: UserError) -> HttpResponse:
         {"code": error.code, "what": error.what, "why": error.why, "fix": error.fix, "error_id": error_id},
         status=error.status,
     )
+
+
+def _fields_told(detail: Any, name: str = "") -> list[str]:
+    """The faults of a request body, one "field: fault" each; a fault inside of a field is named by its path."""
+    if isinstance(detail, Mapping):
+        parts = [(f"{name}.{key}" if name else str(key), value) for key, value in detail.items()]
+        return [told for path, value in parts for told in _fields_told(value, path)]
+    if isinstance(detail, list | tuple):
+        return [told for value in detail for told in _fields_told(value, name)]
+    return [f"{name}: {detail}" if name else str(detail)]
+
+
+def api_failure(exception: Exception, context: dict[str, Any]) -> Response | None:
+    """REST framework's handler, but fields of a body that are wrong are told as every other UserError is.
+
+    ``detail.fields`` holds the framework's own object: a list of faults by field.
+    """
+    if not isinstance(exception, ValidationError):
+        return exception_handler(exception, context)
+    error = UserError(
+        "BAD_ARGUMENT",
+        "The request cannot be used as it is.",
+        " ".join(_fields_told(exception.detail)[:20]),
+        "Correct these fields and send it again.",
+        detail={"fields": exception.detail},
+    )
+    error_id = new_id()
+    log.info("user error", extra={"code": error.code, "error_id": error_id, "path": context["request"].path, "what": error.what})
+    return Response({"error": {**error.as_json(), "id": error_id}}, status=error.status)
 
 
 FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
