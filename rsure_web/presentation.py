@@ -365,7 +365,7 @@ def evidence_rows(part: Any) -> list[dict[str, Any]]:
             row = _row(name, same[0])
             rows.append({**row, "text": f"{row['text']} (each of {len(same)})"})
         elif isinstance(value, Mapping) and len(value) > 1 and not _is_range(value):
-            rows.append({"name": words(name), "is_head": True})
+            rows.append({"name": words(name), "text": "", "is_head": True, "is_part": False})
             rows += [{**_row(part, inner), "is_part": True} for part, inner in value.items()]
         else:
             rows.append(_row(name, value))
@@ -396,6 +396,9 @@ def _row(name: str, value: Any) -> dict[str, Any]:
     return {
         "name": words(name),
         "text": text,
+        # told also where they are not so: to a template a key that is absent costs far more
+        "is_head": False,
+        "is_part": False,
         "is_missing": value is None,
         # records and heaps of numbers are summed up in the row and shown whole on demand
         "whole": pretty_json(value) if is_records or is_crowded else "",

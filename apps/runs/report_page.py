@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -9,7 +10,7 @@ from django.template.loader import render_to_string
 from apps.accounts.models import User
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
-from apps.core.evidence.fold import RunState
+from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore
@@ -39,13 +40,12 @@ def report_context(user: User | None, run: Run, state: RunState) -> dict[str, An
     for held in observations:
         read = evidence_for_reading(held.observation.evidence, scenes)
         parts = [{"name": part, "held": _unfolded(read.get(part, {}))} for part in PARTS]
-        evidence.append({"step": held.observation.step, "parts": parts})
-    checks: list[dict[str, Any]] = [{"step": h.observation.step, "check": check} for h in observations for check in h.checks]
+        # a number would be set anew for the reader's language in each of its rows
+        evidence.append({"step": str(held.observation.step), "parts": parts})
     return run_context(user, run, state) | {
         "forms": report_forms(state),
         "evidence": evidence,
-        "checks_open": [c for c in checks if c["check"].outcome not in ("passed", "not_applicable")],
-        "checks_passed": [c for c in checks if c["check"].outcome == "passed"],
+        **_checks(observations),
         "people": _people(state),
         "vectors": vectors_used(state),
         "files": [
@@ -56,6 +56,45 @@ def report_context(user: User | None, run: Run, state: RunState) -> dict[str, An
         "verifiers": sorted({d.verifier for held in observations for d in held.decisions if d.verifier}),
         "packages": ", ".join(f"{k} {v}" for k, v in (state.started.packages if state.started else {}).items()),
     }
+
+
+def _checks(observations: list[ObservationState]) -> dict[str, Any]:
+    """Failed and open checks one by one; passed ones that found the same in several steps as one row, and how many they are."""
+    marks: dict[str, str] = {}
+    still: list[dict[str, Any]] = []
+    passed: dict[tuple[str, str], list[int]] = {}
+    for held in observations:
+        step = held.observation.step
+        for check in held.checks:
+            if check.outcome == "passed":
+                passed.setdefault((check.check, check.message), []).append(step)
+            elif check.outcome != "not_applicable":
+                if check.outcome not in marks:
+                    marks[check.outcome] = _mark(check.outcome)
+                still.append({"step": str(step), "check": check, "mark": marks[check.outcome]})
+    return {
+        "checks_open": still,
+        "checks_passed": [{"steps": steps_text(s), "check": name, "message": said} for (name, said), s in passed.items()],
+        "n_passed": sum(map(len, passed.values())),
+        "passed_mark": _mark("passed") if passed else "",
+    }
+
+
+def _mark(outcome: str) -> str:
+    """The component of an outcome, rendered once for its thousands of rows."""
+    mark: str = render_to_string("components/outcome.html", {"outcome": outcome})
+    return mark
+
+
+def steps_text(steps: Sequence[int]) -> str:
+    """``1, 3 to 5, 9``: each number once, three and more in a row by their ends."""
+    runs: list[list[int]] = []
+    for step in sorted(set(steps)):
+        if runs and step == runs[-1][-1] + 1:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    return ", ".join(f"{r[0]} to {r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
 
 
 def _people(state: RunState) -> list[dict[str, Any]]:
