@@ -18,7 +18,6 @@ from django.shortcuts import render
 from rest_framework.exceptions import ValidationError
 from rest_framework.parsers import JSONParser
 from rest_framework.response import Response
-from rest_framework.views import exception_handler
 
 from apps.core.errors import UserError
 from apps.core.ids import new_id
@@ -63,6 +62,9 @@ def api_failure(exception: Exception, context: dict[str, Any]) -> Response | Non
 
     ``detail.fields`` holds the framework's own object: a list of faults by field.
     """
+    # Its module reads the parsers' setting as it is loaded, and that names a class of this one.
+    from rest_framework.views import exception_handler
+
     if not isinstance(exception, ValidationError):
         return exception_handler(exception, context)
     error = UserError(
