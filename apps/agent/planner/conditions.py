@@ -226,6 +226,9 @@ class Two:
 
 def two_figures(text: str) -> Two | None:
     """'how many more sites are in Mitte than in West' → the numbers in Mitte and in West."""
+    text = " ".join(text.split())  # of a run of spaces each pattern would try every way to part it
+    if "?" in text[:-1]:
+        return None
     m = _HOW_MUCH_LARGER.match(text)
     if m is not None:
         figure = "length" if m["op"].lower() in ("longer", "shorter") else "area"

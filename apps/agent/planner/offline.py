@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.planner.analysis_plans import plan_analysis
 from apps.agent.planner.conditions import rank_said, two_figures
@@ -56,15 +58,20 @@ class OfflinePlanner:
     def plan(self, question: Question) -> Plan:
         if question.form:
             return plan_from_form(question)
-        special = plan_place(question, self.name) or plan_landmarks(question, self.name) or plan_analysis(question, self.name)
-        if special is not None:
-            return special
+        # of a run of spaces patterns would try every way to part it
+        question = question.model_copy(update={"text": " ".join(question.text.split())})
+        if len(question.text) <= LONGEST:
+            special = (
+                plan_place(question, self.name) or plan_landmarks(question, self.name) or plan_analysis(question, self.name)
+            )
+            if special is not None:
+                return special
         reading = read_question(question)
         if reading.form is None:
             return Plan(
                 task=TaskRef(task_type="situation_analysis", question=question.text, answer_form="text"),
                 planner=self.name,
-                reason=reading.reason,
+                reason=reading.reason[:2000],
                 code=reading.code,
                 needs=reading.needs,
                 warnings=reading.warnings,
@@ -116,10 +123,8 @@ LONGEST = 1500
 
 def read_question(question: Question) -> Reading:
     """The form that a question's words fill. Never raises."""
-    text = " ".join(question.text.split())
-    if len(text) > LONGEST:
-        return Reading(None, f"The question has {len(text):,} characters; I read questions of up to {LONGEST:,}. Put it shortly.")
-    question = question.model_copy(update={"text": text})
+    if (n := len(question.text)) > LONGEST:
+        return Reading(None, f"The question has {n:,} characters; I read questions of up to {LONGEST:,}. Put it shortly.")
     two = two_figures(question.text)
     if two is None:
         return _read_one(question)
@@ -287,7 +292,12 @@ def _read_one(question: Question) -> Reading:
     if is_clear:
         fields["mask"] = "clear"
     if is_measured:
-        form = Form.model_validate(fields | {"scenes": tuple(scenes), "dates": tuple(span_said(s) for s in spans)})
+        try:
+            form = Form.model_validate(fields | {"scenes": tuple(scenes), "dates": tuple(span_said(s) for s in spans)})
+        except ValidationError as error:
+            field = error.errors()[0]["loc"][:1]
+            what = f"{field[0]}: {error.errors()[0]['msg']}" if field else error.errors()[0]["msg"]
+            return Reading(None, f"The question says more than a plan can hold ({what}). Ask for a part of it.", guess=guess)
         named = (form.target, form.reference, *form.others, *(w.reference for w in form.where))
         if spans and all(not key or is_thing(key) for key in named):
             # a date that chooses nothing would be left out of the answer without a word
