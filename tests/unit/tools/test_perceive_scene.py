@@ -214,6 +214,7 @@ def test_windows_of_an_oblong_scene_lie_where_they_lie_on_the_ground(shared_data
     assert alike > 0.7 and one.result.items[0]["class"] == other.result.items[0]["class"]
 
 
+@pytest.mark.ml
 def test_pixels_six_times_as_long_as_wide_show_no_place(shared_data: Path) -> None:
     picture = from_file(shared_data / "training/scene/ucmerced/test/harbor/harbor85.jpg", RGB)
     o = classify(oblong(picture, (0.15, 0.15), (1, 6)), "harbor", "forest")
