@@ -482,6 +482,17 @@ _NUMBERS = rf"\d{{1,3}}|{'|'.join(_COUNTS)}"
 _NEAREST = re.compile(rf"\b(?P<k>{_NUMBERS}) (?:nearest|closest)\b|\b(?:nearest|closest) (?P<k2>{_NUMBERS})\b")
 
 
+def _relation(kind: str, m: re.Match[str]) -> Relation | None:
+    """The relation that was said; None where its distance is no length."""
+    distance = None
+    if kind in ("within", "beyond"):
+        unit = unit_of(m["u"]) or "m"
+        if dimension(unit) != "length":
+            return None
+        distance = convert(float(m["d"].replace(",", "")), unit, "m")
+    return Relation(kind, m.start(), m.end(), distance, how=_how(m[0]))
+
+
 def relation_in(text: str, things: Mapping[int, str], *, kinds: Iterable[str] = ()) -> Relation | None:
     """The relation whose words stand between two things (by position in ``text``), read words being blanked."""
     starts = sorted(things)
@@ -493,13 +504,9 @@ def relation_in(text: str, things: Mapping[int, str], *, kinds: Iterable[str] = 
             before = [at for at in starts if at < m.start()]
             if not after or not before or re.search(r"[a-z]{3,}", _SMALL.sub("", text[m.end() : after[0]])):
                 continue
-            distance = None
-            if kind in ("within", "beyond"):
-                unit = unit_of(m["u"]) or "m"
-                if dimension(unit) != "length":
-                    continue
-                distance = convert(float(m["d"].replace(",", "")), unit, "m")
-            return Relation(kind, m.start(), m.end(), distance, how=_how(m[0]))
+            relation = _relation(kind, m)
+            if relation is not None:
+                return relation
     return None
 
 
@@ -519,13 +526,9 @@ def relations_in(text: str, things: Mapping[int, str]) -> list[Relation]:
                 continue
             if any(one.at < m.end() and m.start() < one.end for one in found.values()):
                 continue
-            distance = None
-            if kind in ("within", "beyond"):
-                unit = unit_of(m["u"]) or "m"
-                if dimension(unit) != "length":
-                    continue
-                distance = convert(float(m["d"].replace(",", "")), unit, "m")
-            found[after] = Relation(kind, m.start(), m.end(), distance, how=_how(m[0]))
+            relation = _relation(kind, m)
+            if relation is not None:
+                found[after] = relation
     return [found[at] for at in sorted(found)]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from apps.agent.planner.facts import day_of, is_apart, lowered, ordinal
 from apps.agent.planner.fields import EXISTS_MIN_PX, RefusalError
 from apps.agent.planner.steps import StepMaker
+from apps.agent.planner.things import Thing
 from apps.core.evidence.plan import AnswerRecipe
 from apps.core.geo.scene import SceneInfo
-from apps.core.geo.vector import POLYGONS
+from apps.core.geo.vector import POLYGONS, VectorInfo
 from apps.tools.contract import step_reference
 
 
@@ -99,23 +100,31 @@ class ZonePlans(StepMaker):
         )
         return AnswerRecipe(kind="boolean", steps=(n,), unit="m2", options={"op": ">=", "value": least, "phrase": phrase})
 
-    def _each_zone(self) -> AnswerRecipe:
-        """A figure of the image in each polygon of a file, or for each value of an attribute."""
-        f = self.form
-        key = f.zones[0]
+    def _one_file(self) -> tuple[str, Thing, VectorInfo]:
+        """Key, thing and file of the one file of which each polygon gets a row."""
+        key = self.form.zones[0]
         thing = self.things[key]
         vector = thing.vector
         assert vector is not None
-        if len(f.zones) != 1 or thing.name:
+        if len(self.form.zones) != 1 or thing.name:
             raise RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
+        return key, thing, vector
+
+    def _check_attribute(self, vector: VectorInfo) -> None:
+        if self.form.by and self.form.by not in vector.fields:
+            raise RefusalError(f"{vector.name} has no attribute {self.form.by}.", "BAD_ARGUMENT", {"form": ["by"]})
+
+    def _each_zone(self) -> AnswerRecipe:
+        """A figure of the image in each polygon of a file, or for each value of an attribute."""
+        f = self.form
+        key, thing, vector = self._one_file()
         if f.what not in ("statistic", "area", "share") or f.is_outside:
             raise RefusalError(
                 "For each polygon I can give a statistic, an area or a share of one image, or their change between two.",
                 "NO_ANSWER",
                 {"form": ["what"]},
             )
-        if f.by and f.by not in vector.fields:
-            raise RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
+        self._check_attribute(vector)
         self._tell_names(thing)
         if f.change:
             return self._changed_by_zone(key)
@@ -166,18 +175,12 @@ class ZonePlans(StepMaker):
         """The change between two dates in each polygon, or the polygon with the greatest. Means are those of the change of each
         pixel; areas and shares are measured at both dates, each row a figure less another."""
         f, kind = self.form, self.measured()
-        key = f.zones[0]
-        thing = self.things[key]
-        vector = thing.vector
-        assert vector is not None
-        if len(f.zones) != 1 or thing.name:
-            raise RefusalError("A table lists the polygons of one file.", "NO_ANSWER", {"form": ["zones"]})
+        key, thing, vector = self._one_file()
         if f.is_relative or f.is_outside or f.change or f.limit is not None:
             raise RefusalError(
                 "By polygon I give the change of a mean, an area or a share, in its own unit.", "NO_ANSWER", {"form": ["what"]}
             )
-        if f.by and f.by not in vector.fields:
-            raise RefusalError(f"{vector.name} has no attribute {f.by}.", "BAD_ARGUMENT", {"form": ["by"]})
+        self._check_attribute(vector)
         if kind == "statistic" and f.statistic != "mean":
             raise RefusalError(
                 f"By polygon I give the change of the mean, not of the {f.statistic}.", "NO_ANSWER", {"form": ["statistic"]}
