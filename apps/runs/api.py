@@ -98,9 +98,7 @@ class RunList(APIView):
             scenes=scenes,
             landmarks=landmarks,
             choices=data.get("choices"),
-            vectors=vectors_for_ask(
-                request.user, project, [str(v) for v in data["vectors"]] if "vectors" in data else None
-            ),
+            vectors=vectors_for_ask(request.user, project, [str(v) for v in data["vectors"]] if "vectors" in data else None),
         )
         return Response(RunOut(run).data, status=201)
 

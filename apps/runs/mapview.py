@@ -250,12 +250,16 @@ def _result_layer(state: RunState, held: ObservationState, ref: LayerRef, geo: b
     if ref.kind in ("mask", "raster", "classes", "image") and ref.grid is not None:
         bounds = list(ref.grid.lonlat_bounds()) if ref.grid.is_georeferenced else [0, 0, ref.grid.width, ref.grid.height]
         path = reverse("tile_layer" if geo else "tile_layer_image", args=[ref.artifact, 0, 0, 0])
-        return base | {
-            "kind": "tiles",
-            "url": _template(path),
-            "bounds": bounds,
-            "opacity": 1,  # the mask's fill is see-through in itself, its outline is not
-            "visible": ref.kind in ("mask", "image"),
-            "style": "mask" if ref.kind == "mask" else "raster",
-        } | ({} if ref.kind == "image" else {"legend": reverse("layer_legend", args=[ref.artifact])})
+        return (
+            base
+            | {
+                "kind": "tiles",
+                "url": _template(path),
+                "bounds": bounds,
+                "opacity": 1,  # the mask's fill is see-through in itself, its outline is not
+                "visible": ref.kind in ("mask", "image"),
+                "style": "mask" if ref.kind == "mask" else "raster",
+            }
+            | ({} if ref.kind == "image" else {"legend": reverse("layer_legend", args=[ref.artifact])})
+        )
     return None

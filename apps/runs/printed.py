@@ -368,9 +368,7 @@ def _grid(rows: list[list[Any]], parts: Sequence[float], width: float, heads: in
         start = at + 1
 
 
-def _rows_together(
-    rows: list[list[Any]], widths: list[float], heights: list[float | None], heads: int, goes_on: bool
-) -> Any:
+def _rows_together(rows: list[list[Any]], widths: list[float], heights: list[float | None], heads: int, goes_on: bool) -> Any:
     from reportlab.platypus import Table
 
     table = Table(rows, colWidths=widths, rowHeights=heights, repeatRows=heads, splitInRow=int(None in heights),
