@@ -409,3 +409,14 @@ class Case:
 def day_of(moment: datetime | None) -> str:
     """ISO day of a moment; '' for None."""
     return moment.date().isoformat() if moment else ""
+
+
+def told_of(case: Case, op: str) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
+    """(place in the evidence, what the evidence says of the node, its parameters) for each node of an operator."""
+    held = case.evidence("intermediate", "nodes")
+    out = []
+    for k, told in enumerate(held if isinstance(held, list) else ()):
+        node = case.nodes.get(str(told.get("id"))) if isinstance(told, dict) else None
+        if node is not None and node["op"] == op:
+            out.append((k, dict(told), node["params"]))
+    return out

@@ -16,10 +16,10 @@ from scipy import ndimage
 from apps.core.evidence.decision import CheckResult, EvidenceRequest, RequestKind
 from apps.verification.case import Case, LayerUnreadableError, number_of
 from apps.verification.checks.completeness import quality_masked, series_filled, valid_share
-from apps.verification.checks.geometry import bounds_of_layer
 from apps.verification.checks.veils import call_with_mask
 from apps.verification.formulas import INDICES
 from apps.verification.look import same_grid
+from apps.verification.placed import bounds_of_layer
 
 # Another index that answers the same question, by target; the first whose bands the scene has is taken.
 OTHER_INDEX: dict[str, tuple[str, ...]] = {

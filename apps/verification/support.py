@@ -11,7 +11,7 @@ from shapely.geometry import shape
 
 from apps.core.evidence.observation import Observation
 from apps.verification.case import Case, LayerUnreadableError, number_of
-from apps.verification.checks.geometry import bounds_of_layer
+from apps.verification.placed import bounds_of_layer
 from apps.verification.units import to_si
 
 # relative difference at which two numbers are half-way between agreeing and not

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from apps.core.evidence.decision import FAMILIES, CheckResult, Family, Severity
+from apps.core.errors import FaultError
+from apps.core.evidence.decision import CheckResult, Family, Severity
 from apps.core.registry import Registry
 from apps.verification.case import Case, Finding
+from apps.verification.checks.order import ORDER
 
 Look = Callable[[Case], Finding]
 
@@ -29,11 +31,12 @@ class Check:
 
 
 CHECKS: Registry[Check] = Registry("check")
+_PLACE = {f"{family}.{name}": i for i, (family, name) in enumerate((f, n) for f, names in ORDER.items() for n in names)}
 
 
 def in_order() -> list[Check]:
-    """All checks by family, in the order of the protocol."""
-    return sorted((c for _, c in CHECKS.items()), key=lambda c: FAMILIES.index(c.family))
+    """All checks by family, in the order of the protocol; within a family in that of ``order.py``."""
+    return sorted((c for _, c in CHECKS.items()), key=lambda c: _PLACE[c.name])
 
 
 def check(
@@ -48,12 +51,14 @@ def check(
     """Registers the decorated function as check ``<family>.<name>``; its docstring's first line says what it means.
 
     The family is the module's name where none is given. ``catches`` names faults that it was made for, ``limits`` the fields of
-    Limits that it reads, ``reads`` the JSON pointers.
+    Limits that it reads, ``reads`` the JSON pointers. Raises FaultError for a check that ``order.py`` does not list.
     """
 
     def add(look: Look) -> Look:
         module: Any = look.__module__.rsplit(".", 1)[-1]
         of: Family = family or module
+        if f"{of}.{name}" not in _PLACE:
+            raise FaultError(f"the check {of}.{name} has no place in apps/verification/checks/order.py; list it there")
         meaning = (look.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
         CHECKS.add(
             f"{of}.{name}",

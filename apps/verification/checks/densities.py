@@ -25,8 +25,9 @@ from apps.verification.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
-from apps.verification.checks.consistency import outline_px, pieces
+from apps.verification.checks.masks import pieces
 from apps.verification.checks.veils import flags_told
+from apps.verification.checks.zones import outline_px
 from apps.verification.ground import CannotPlaceError, inside_of, on_plane, place, placed_region, source_of
 from apps.verification.look import CannotLookError
 from apps.verification.quality import flagged, quality_band_of
@@ -60,8 +61,12 @@ def density_recomputes(case: Case) -> Finding:
     if dimension(unit) != "density" or per is None:
         return not_applicable("a unit of another kind, which is another check's finding")
     if spec.get("of", "count") != "count":
-        return failed("A density counts things; areas over an area are a share.", measured=spec.get("of"), expected="count",
-                      at=("/arguments/spec/of",))
+        return failed(
+            "A density counts things; areas over an area are a share.",
+            measured=spec.get("of"),
+            expected="count",
+            at=("/arguments/spec/of",),
+        )
     part, whole = case.evidence_number("intermediate", "numerator"), case.evidence_number("intermediate", "denominator")
     if part is None or whole is None:
         return inconclusive("A density needs its numerator and denominator on record.", at=at[2:])
@@ -75,15 +80,26 @@ def density_recomputes(case: Case) -> Finding:
     if ground <= 0:
         return failed("The density is over no ground.", measured=whole, expected="> 0", unit="m2", at=at[2:])
     if seen is not None and whole > seen * (1 + case.limits.seen_ground):
-        return failed("The density is over ground that holds no pixel to see: fill was counted.", measured=whole, expected=seen,
-                      unit="m2", at=at[2:])
+        return failed(
+            "The density is over ground that holds no pixel to see: fill was counted.",
+            measured=whole,
+            expected=seen,
+            unit="m2",
+            at=at[2:],
+        )
     if not any(case.is_same(g, whole, tolerance) for g in (ground, seen) if g is not None):
-        return failed("The density is over another area.", measured=whole, expected=ground if seen is None else seen, unit="m2",
-                      at=at[2:])
+        return failed(
+            "The density is over another area.", measured=whole, expected=ground if seen is None else seen, unit="m2", at=at[2:]
+        )
     mine = part / whole / per
     if not case.is_same(mine, case.value):
-        return failed("The density is not its things over its ground, in its unit.", measured=case.value, expected=mine,
-                      unit=unit, at=at[:2])
+        return failed(
+            "The density is not its things over its ground, in its unit.",
+            measured=case.value,
+            expected=mine,
+            unit=unit,
+            at=at[:2],
+        )
     return passed("So many things on so much ground, worked out again.", measured=case.value, expected=mine, unit=unit, at=at)
 
 
@@ -207,8 +223,13 @@ def _ground(case: Case, spec: dict[str, Any]) -> tuple[float, float | None, floa
     if step > 1:
         across, down = grid.width / valid.shape[1], grid.height / valid.shape[0]
         a, b, c, d, e, f = grid.transform
-        coarse = grid.model_copy(update={"transform": (a * across, b * down, c, d * across, e * down, f), "width": valid.shape[1],
-                                         "height": valid.shape[0]})
+        coarse = grid.model_copy(
+            update={
+                "transform": (a * across, b * down, c, d * across, e * down, f),
+                "width": valid.shape[1],
+                "height": valid.shape[0],
+            }
+        )
         pixel = None if gsd is None else gsd * math.sqrt(across * down)
     try:
         ground = area_of_mask_m2(asked, coarse, pixel).area_m2

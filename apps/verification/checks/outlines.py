@@ -1,14 +1,19 @@
-"""Masks that were grown from prompts lie where the picture's colours say that the thing is, and not a few pixels beside it."""
+"""Masks that were grown from prompts or refined: they hold the points that were set, change at their edge alone, and lie where
+the picture's colours say that the thing is, and not a few pixels beside it.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from apps.verification.case import Case, Finding, LayerUnreadableError, failed, not_applicable, passed
+from apps.verification.case import Case, Finding, LayerUnreadableError, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.look import CannotLookError, look_of
+from apps.verification.placed import grid_offset, scene_of_layer
 
 _BRIGHT = ("blue", "green", "red", "nir", "gray", "pan", "swir1")
 _FLAGS = ("class", "mask", "qa", "alpha")
@@ -111,7 +116,9 @@ def _about(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _moved(mask: NDArray[np.bool_], dy: int, dx: int) -> NDArray[np.bool_]:
     h, w = mask.shape
     out = np.zeros_like(mask)
-    out[max(0, dy):h + min(0, dy), max(0, dx):w + min(0, dx)] = mask[max(0, -dy):h + min(0, -dy), max(0, -dx):w + min(0, -dx)]
+    out[max(0, dy) : h + min(0, dy), max(0, dx) : w + min(0, dx)] = mask[
+        max(0, -dy) : h + min(0, -dy), max(0, -dx) : w + min(0, -dx)
+    ]
     return out
 
 
@@ -119,3 +126,105 @@ def _parted(mask: NDArray[np.bool_], like: NDArray[np.bool_], zone: NDArray[np.b
     """Mean of the shares of the mask's pixels in the zone that are like its inside, and of the zone's others that are not."""
     one, other = mask & zone, ~mask & zone
     return 0.5 * (float((like & one).sum()) / max(1, int(one.sum())) + float((~like & other).sum()) / max(1, int(other.sum())))
+
+
+@check(
+    "mask_holds_its_points",
+    catches=("leaked or shifted mask", "box convention mistaken"),
+    limits=("max_layer_px",),
+    reads=("/result/layers", "/arguments/regions_method"),
+    family="geometry",
+)
+def mask_holds_its_points(case: Case) -> Finding:
+    """A mask that was grown from points holds those that were set inside, and none of those set outside."""
+    method, ref = case.observation.arguments.get("regions_method"), case.layer("mask")
+    if not isinstance(method, dict) or method.get("kind") != "prompt" or ref is None or not case.is_small(ref):
+        return not_applicable("no mask from points")
+    scene = scene_of_layer(case, ref)
+    offset = grid_offset(ref.grid, scene.grid) if ref.grid is not None and scene is not None else (0.0, 0.0)
+    if offset is None:
+        return not_applicable("the mask lies on another grid")
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError:
+        return not_applicable("the mask cannot be read")
+    held = mask & valid
+    wrong = n = 0
+    given = method.get("points")
+    for point in given if isinstance(given, (list, tuple)) else ():
+        numbers = [number_of(v) for v in point] if isinstance(point, (list, tuple)) else []
+        if len(numbers) != 3 or None in numbers:
+            continue
+        x, y, kind = (float(v) for v in numbers if v is not None)
+        col, row = math.floor(x - offset[0]), math.floor(y - offset[1])
+        if not (0 <= row < held.shape[0] and 0 <= col < held.shape[1]) or not valid[row, col]:
+            continue
+        n += 1
+        wrong += bool(held[row, col]) != bool(kind)
+    if n == 0:
+        return not_applicable("no point lies on the mask's ground")
+    at = ("/result/layers", "/arguments/regions_method/points")
+    if wrong:
+        return failed(
+            f"{wrong} of {n} points lie on the wrong side of the mask; they may have been read in other coordinates.",
+            measured=wrong,
+            expected=0,
+            unit="points",
+            at=at,
+        )
+    return passed("All points lie on their side of the mask.", measured=n, unit="points", at=at)
+
+
+@check(
+    "refined_edge_only",
+    catches=("leaked or shifted mask", "stale artifact"),
+    limits=("max_layer_px",),
+    reads=("/result/layers", "/arguments/regions_method"),
+    family="geometry",
+)
+def refined_edge_only(case: Case) -> Finding:
+    """A refined mask differs from the one that it was made of within the band about its edge alone, and says by how much."""
+    method, ref = case.regions_method, case.layer("mask")
+    seed = method.get("seed")
+    if method.get("kind") != "refine" or ref is None or not case.is_small(ref) or not isinstance(seed, dict):
+        return not_applicable("no refined mask")
+    parent = next((p for p in case.parents if p.id == seed.get("observation")), None)
+    label = seed.get("label") or ""
+    first_ref = next((r for r in parent.result.layers if r.kind == "mask" and label in ("", r.label)), None) if parent else None
+    if first_ref is None:
+        return not_applicable("the first mask is not in the verified history")
+    try:
+        (first, known), (now, valid) = case.mask(first_ref), case.mask(ref)
+    except LayerUnreadableError as error:
+        return inconclusive(f"A mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
+    at = ("/result/layers", "/arguments/regions_method/seed")
+    if first.shape != now.shape:
+        return failed(
+            "The refined mask lies on another grid than the first.", measured=list(now.shape), expected=list(first.shape), at=at
+        )
+    band = number_of(method.get("band_px"))
+    band = 4.0 if band is None else band
+    before, after = first & known, now & valid
+    inside, outside = ndimage.distance_transform_edt(before), ndimage.distance_transform_edt(~before)
+    both = known & valid
+    lost, grown = both & before & ~after & (inside > band), both & after & ~before & (outside > band)
+    # where nothing was marked the distance to it means nothing
+    n = int(lost.sum()) + (int(grown.sum()) if before.any() else int((after & both).sum()))
+    if n:
+        return failed(
+            f"{n} pixels changed further than {band:g} from the first mask's edge; refinement moves the edge alone.",
+            measured=n,
+            expected=0,
+            unit="px",
+            at=at,
+        )
+    common, union = int((before & after).sum()), int((before | after).sum())
+    told = case.evidence_number("intermediate", "iou_with_seed")
+    if told is not None and union and abs(told - common / union) > 1e-3:
+        return failed(
+            "The overlap on record is not the one of the two masks.",
+            measured=told,
+            expected=common / union,
+            at=("/evidence/intermediate/iou_with_seed",),
+        )
+    return passed("The mask changed at its edge alone.", measured=common / union if union else 1.0, at=at)

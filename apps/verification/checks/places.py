@@ -191,3 +191,62 @@ def _colours(scene: SceneInfo, look: KindLook, values: NDArray[np.float64]) -> N
     if look.white and units == {"reflectance"}:
         return (values / look.white * 255).clip(0, 255)
     raise CannotLookError("the values are no colours that the second look knows")
+
+
+@check(
+    "class_is_the_likeliest",
+    catches=("stale artifact", "dropped tile", "percent as fraction"),
+    reads=("/result/value", "/result/items", "/result/layers"),
+    family="consistency",
+)
+def class_is_the_likeliest(case: Case) -> Finding:
+    """The kind of place is the label with the greatest probability, at least as probable as was asked for; probabilities are
+    shares of one whole, and as many windows show each label as the layer of windows holds."""
+    if case.observation.tool != "perceive" or case.kind != "class":
+        return not_applicable("no kind of place")
+    p = {str(i.get("class")): number_of(i.get("p")) for i in case.items() if "p" in i}
+    if not p:
+        return not_applicable("no probabilities")
+    at = ("/result/value", "/result/items")
+    held = {label: v for label, v in p.items() if v is not None}
+    if len(held) < len(p) or not all(0 <= v <= 1 for v in held.values()) or sum(held.values()) > 1.01:
+        return failed("The probabilities are no shares of one whole.", measured=sum(held.values()), expected="≤ 1", at=at)
+    value = case.observation.result.value
+    n, outside = (case.evidence_number("intermediate", key) for key in ("windows", "windows_out_of_scope"))
+    if value is not None:
+        likeliest = max(held, key=lambda label: held[label])
+        if held.get(str(value), -1.0) < held[likeliest]:
+            return failed(f"{likeliest} is likelier than what is named.", measured=str(value), expected=likeliest, at=at)
+        least = case.evidence_number("source", "thresholds", "probability")
+        # a window like none of the model's kinds is of none: the probability of the others does not stand for it
+        whole = held[likeliest] * (1 - outside / n if n and outside and outside <= n else 1)
+        if least is not None and whole < least - 1e-4:
+            return failed(
+                "The label is less probable than the least that is stated; say that no label is likely enough.",
+                measured=whole,
+                expected=f"≥ {least:g}",
+                at=at,
+            )
+    ref = case.layer("polygons", "windows")
+    if ref is not None and n is not None:
+        try:
+            names = [str((f.get("properties") or {}).get("class")) for f in case.features(ref)]
+        except LayerUnreadableError as error:
+            return inconclusive(f"The windows cannot be read: {error}.", at=("/result/layers",), severity="warn")
+        if len(names) != n:
+            return failed(
+                "The layer holds another number of windows than were looked at.",
+                measured=len(names),
+                expected=n,
+                at=("/result/layers", "/evidence/intermediate/windows"),
+            )
+        for item in case.items() if outside is not None and outside < n else ():
+            told = number_of(item.get("windows"))
+            if told is not None and told != names.count(str(item.get("class"))):
+                return failed(
+                    f"Another number of windows shows {item.get('class')} than is stated.",
+                    measured=told,
+                    expected=names.count(str(item.get("class"))),
+                    at=("/result/items", "/result/layers"),
+                )
+    return passed("The label named is the likeliest.", measured=max(held.values()), at=at)

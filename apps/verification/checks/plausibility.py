@@ -21,10 +21,10 @@ from apps.verification.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
-from apps.verification.checks.consistency import _mask_maker
-from apps.verification.checks.geometry import bounds_of_layer, kept_boxes, scene_of_layer
+from apps.verification.checks.pixels import mask_maker
 from apps.verification.checks.radiometry import is_reference_ratio
 from apps.verification.look import CannotLookError, Look, look_windows, same_grid, step_of
+from apps.verification.placed import bounds_of_layer, kept_boxes, scene_of_layer
 from apps.verification.units import dimension, to_si
 
 
@@ -499,7 +499,7 @@ def stand_in_agrees(case: Case) -> Finding:
     asked = Case(first, case.question, layers=case.layers, reader=case.reader, limits=case.limits)
     try:
         look = Look(asked)
-        made = _mask_maker(asked, look)
+        made = mask_maker(asked, look)
         mask, valid = case.mask(ref)
         if made is None or not same_grid(ref.grid, made[0].grid) or made[4] is None:
             return not_applicable("the rejected method cannot be followed on this grid")
@@ -541,14 +541,18 @@ def gsd_known_to_model(case: Case) -> Finding:
     if case.observation.tool != "perceive" or not spans:
         return not_applicable("no model that says for which GSD it was made")
     if gsd is None:
-        return inconclusive("The size of a pixel is not known; whether the model fits cannot be told.", at=(
-            "/evidence/source/resolution_m",))
+        return inconclusive(
+            "The size of a pixel is not known; whether the model fits cannot be told.", at=("/evidence/source/resolution_m",)
+        )
     for name, span in spans:
         low, high = number_of(span[0]), number_of(span[1])
         # a thousandth either way is rounding
         if low is not None and high is not None and not low * 0.999 <= gsd <= high * 1.001:
             return failed(
-                f"{name} was made for {low:g} to {high:g} m a pixel.", measured=gsd, expected=f"{low:g} to {high:g}", unit="m",
+                f"{name} was made for {low:g} to {high:g} m a pixel.",
+                measured=gsd,
+                expected=f"{low:g} to {high:g}",
+                unit="m",
                 at=("/evidence/source/resolution_m", "/evidence/source/weights"),
             )
     return passed("The model was made for this GSD.", measured=gsd, unit="m", at=("/evidence/source/resolution_m",))

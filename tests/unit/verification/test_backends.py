@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import threading
 from collections.abc import Iterator
@@ -82,7 +83,7 @@ def test_the_prior_stands_beside_the_evidence_and_a_record_alone_is_capped() -> 
     assert weights.probability({"sight": 1.0}) > 0.95
     assert weights.probability({"sight": 0.0}) == pytest.approx(0.75)
     # odds of 3, times what the prior says
-    assert weights.probability({"sight": 0.0, "prior_logit": 2.0}) == pytest.approx(3 * np.e / (1 + 3 * np.e))
+    assert weights.probability({"sight": 0.0, "prior_logit": 2.0}) == pytest.approx(3 * math.e / (1 + 3 * math.e))
     assert weights.probability({"sight": 0.0, "prior_logit": -2.0}) < 0.6
 
 

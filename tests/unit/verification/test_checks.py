@@ -14,13 +14,15 @@ import shapely
 from rasterio.windows import Window
 from scipy import ndimage
 
+from apps.core.errors import FaultError
 from apps.core.evidence.observation import LayerRef
 from apps.core.evidence.plan import Question
 from apps.core.geo.grid import Grid
-from apps.verification.checks import CHECKS, Case, run_checks
-from apps.verification.checks.catalogue import Check
-from apps.verification.checks.consistency import is_one_figure
+from apps.verification.checks import CHECKS, Case, in_order, run_checks
+from apps.verification.checks.catalogue import Check, check
 from apps.verification.checks.document import DRAWN_PIXELS, WRITTEN_OUT, render
+from apps.verification.checks.figures import is_one_figure
+from apps.verification.checks.order import ORDER
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples as s
 from tests.unit.verification import (
@@ -244,6 +246,7 @@ def items(sample: Sample, change: Callable[[list[dict[str, Any]]], list[dict[str
 
 
 # check → (an observation that passes it, one that it catches, the outcome there)
+
 
 def pointed_at(kind: int) -> Sample:
     """Water, as if it had grown from a point inside its mask that was set inside (1) or outside (0)."""
@@ -484,10 +487,12 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         "inconclusive",
     ),
     "plausibility.gsd_known_to_model": (
-        lambda: s.objects().but({"/evidence/source/weights": [{**_CROWNS, "gsd_m": [0.02, 0.3]}],
-                                 "/evidence/source/resolution_m": 0.1}),
-        lambda: s.objects().but({"/evidence/source/weights": [{**_CROWNS, "gsd_m": [8.0, 12.5]}],
-                                 "/evidence/source/resolution_m": 0.1}),
+        lambda: s.objects().but(
+            {"/evidence/source/weights": [{**_CROWNS, "gsd_m": [0.02, 0.3]}], "/evidence/source/resolution_m": 0.1}
+        ),
+        lambda: s.objects().but(
+            {"/evidence/source/weights": [{**_CROWNS, "gsd_m": [8.0, 12.5]}], "/evidence/source/resolution_m": 0.1}
+        ),
         "failed",
     ),
     "provenance.model_within_its_scope": (
@@ -543,6 +548,15 @@ def test_every_check_has_both_examples() -> None:
         "plausibility",
         "provenance",
     }
+
+
+def test_the_order_of_checks_is_written_down_and_names_them_all() -> None:
+    """It hangs on no import: a check that is not listed cannot be registered, and one that is listed is there."""
+    listed = [f"{family}.{name}" for family, names in ORDER.items() for name in names]
+    assert listed == [c.name for c in in_order()]
+    assert set(listed) == set(CHECKS)
+    with pytest.raises(FaultError, match="has no place in"):
+        check("not_listed", family="consistency")(lambda case: CHECKS["consistency.ratio_recomputes"].look(case))
 
 
 def test_both_examples_of_every_check_are_over_shipped_imagery() -> None:

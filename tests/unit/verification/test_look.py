@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from apps.verification.checks import Case, Limits, run_checks
-from apps.verification.checks.consistency import otsu, pieces
+from apps.verification.checks.masks import pieces
+from apps.verification.checks.pixels import otsu
 from apps.verification.formulas import INDICES
 from apps.verification.look import CannotLookError, Plane, PlaneCache, estimate, look_of, look_windows, step_of
 from tests.unit.tools import rasters
@@ -156,9 +157,14 @@ def test_a_thinned_look_at_an_area_in_degrees_knows_that_pixels_differ(limits: L
     rows = np.repeat((90.0 - np.arange(180) - 0.5)[:, None], 360, axis=1)
     info, stored = rasters.scene(rows[None], ["gray"], crs="EPSG:4326", pixel=1.0, origin=(-180.0, 90.0))
     bench = rasters.Bench((info, stored))
-    o = bench.execute([("s1", "asset.scene", (), {"scene": "s"}), ("v", "raster.product.band", ["s1"], {"role": "gray"}),
-                       ("m", "raster.product.threshold", ["v"], {"op": ">", "value": 60}),
-                       ("out", "raster.summarize.area", ["m"], {"unit": "km2"})])
+    o = bench.execute(
+        [
+            ("s1", "asset.scene", (), {"scene": "s"}),
+            ("v", "raster.product.band", ["s1"], {"role": "gray"}),
+            ("m", "raster.product.threshold", ["v"], {"op": ">", "value": 60}),
+            ("out", "raster.summarize.area", ["m"], {"unit": "km2"}),
+        ]
+    )
     # Snyder 1987, 3-12: the zone from 60 degrees to the pole of the WGS 84 ellipsoid
     assert o.result.value == pytest.approx(34.37e6, rel=2e-3)
     for factor, outcome in ((1.0, "passed"), (510e6 / 6 / 34.37e6, "failed")):

@@ -1,0 +1,159 @@
+"""Shifts of co-registered images: they can be believed, and the edges of the source's own pixels fit best at them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import ndimage
+
+from apps.core.geo.grid import Grid, transformer
+from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed, told_of
+from apps.verification.checks.catalogue import check
+from apps.verification.look import CannotLookError, look_of, scene_of_node
+from apps.verification.marks import vincenty
+
+
+@check(
+    "shift_believable",
+    catches=("shifted mask", "another scene's result"),
+    limits=("shift_share", "shift_likeness", "rel_tolerance"),
+    reads=("/evidence/intermediate/nodes", "/arguments/nodes"),
+    family="geometry",
+)
+def shift_believable(case: Case) -> Finding:
+    """The shift of a co-registration lies within what was searched and well under a quarter of the scene, the two images are
+    alike where it puts them, and its length follows from its parts. So does that of the shift between two dates compared."""
+    found = told_of(case, "raster.product.coregister")
+    if not found:
+        return _shift_between_dates(case)
+    shortest = min((min(s.grid.shape) for s in case.used_scenes), default=0)
+    measured: list[float] = []
+    for k, told, params in found:
+        at = (f"/evidence/intermediate/nodes/{k}",)
+        parts = told.get("shift_px")
+        pair = [number_of(v) for v in parts] if isinstance(parts, (list, tuple)) else []
+        length, likeness = number_of(told.get("shift_length_px")), number_of(told.get("likeness"))
+        if len(pair) != 2 or pair[0] is None or pair[1] is None or length is None:
+            return inconclusive("The shift is not on record; hand over shift_px and shift_length_px.", at=at)
+        wrong = _wrong_length(case, (pair[0], pair[1]), length, number_of(told.get("shift_m")), at)
+        if wrong is not None:
+            return wrong
+        most = number_of(params.get("most_px"))
+        most = 20.0 if most is None else most
+        if length > most * (1 + 1e-9):
+            return failed(
+                "The images were moved further than was searched; ask for a greater most_px, or give the right pair.",
+                measured=length,
+                expected=f"≤ {most:g}",
+                unit="px",
+                at=at,
+            )
+        if shortest and length > case.limits.shift_share * shortest:
+            return failed(
+                "The images were moved so far that too little of them lies upon each other; give images of one place.",
+                measured=length,
+                expected=f"≤ {case.limits.shift_share * shortest:g}",
+                unit="px",
+                at=at,
+            )
+        if likeness is not None and not case.limits.shift_likeness <= likeness <= 1 + 1e-9:
+            return failed(
+                "The images have too little in common for their shift to be believed; take another band or date.",
+                measured=likeness,
+                expected=f"{case.limits.shift_likeness:g} to 1",
+                at=at,
+            )
+        measured.append(length)
+    return passed(
+        "The images lie as far apart as two of one place can.",
+        measured=measured[0],
+        unit="px",
+        at=("/evidence/intermediate/nodes",),
+    )
+
+
+def _shift_between_dates(case: Case) -> Finding:
+    told = case.observation.evidence.intermediate
+    parts, at = told.get("shift_px"), ("/evidence/intermediate/shift_px", "/evidence/intermediate/shift_m")
+    pair = [number_of(v) for v in parts] if isinstance(parts, (list, tuple)) else []
+    length = number_of(told.get("shift_length_px"))
+    if case.observation.tool != "perceive" or len(pair) != 2 or pair[0] is None or pair[1] is None or length is None:
+        return not_applicable("nothing was co-registered")
+    # large images are compared at every 2nd, 3rd, … pixel
+    step = number_of(told.get("step")) or 1.0
+    wrong = _wrong_length(case, (pair[0] * step, pair[1] * step), length * step, number_of(told.get("shift_m")), at)
+    if wrong is not None:
+        return wrong
+    return passed("The length of the shift is that of its rows and columns.", measured=length, unit="px", at=at)
+
+
+def _wrong_length(
+    case: Case, shift: tuple[float, float], length: float, metres: float | None, at: tuple[str, ...]
+) -> Finding | None:
+    """What is wrong with the length of a shift of (rows, columns) in pixels or in metres, or None."""
+    if not case.is_same(math.hypot(*shift), length, 1e-3):
+        return failed(
+            "The shift's length is not that of its parts.", measured=length, expected=math.hypot(*shift), unit="px", at=at
+        )
+    grid = case.used_scenes[0].grid if case.used_scenes else None
+    truth = _shift_on_ground_m(grid, *shift) if metres is not None and grid is not None and grid.crs else None
+    if metres is None or truth is None or case.is_same(metres, truth, case.limits.gsd_rel_tolerance):
+        return None
+    return failed(
+        "The shift in metres is not that of its rows and columns on the ground.",
+        measured=metres,
+        expected=truth,
+        unit="m",
+        at=at,
+    )
+
+
+def _shift_on_ground_m(grid: Grid, rows: float, cols: float) -> float | None:
+    """Length in m of a shift at the middle of a grid, by Vincenty's formula; None where that finds none."""
+    assert grid.crs is not None
+    middle, moved = (grid.xy(grid.width / 2 + k * cols, grid.height / 2 + k * rows) for k in (0, 1))
+    t = transformer(grid.crs, "EPSG:4326")
+    found = vincenty(t.transform(*middle), t.transform(*moved))
+    return None if found is None else found[0]
+
+
+@check(
+    "shift_matches_source",
+    catches=("wrong sign", "stale artifact", "another scene's result"),
+    limits=("full_look_px",),
+    reads=("/evidence/intermediate/nodes", "/inputs"),
+    family="consistency",
+)
+def shift_matches_source(case: Case) -> Finding:
+    """The shift that co-registration tells is the one at which the edges of the two sources fit best, found again in whole pixels
+    by the correlation of all of them."""
+    found = told_of(case, "raster.product.coregister")
+    node = next((n for n in case.nodes.values() if n["op"] == "raster.product.coregister"), None)
+    if not found or node is None or len(node["inputs"]) != 2:
+        return not_applicable("no co-registration")
+    k, told, _ = found[0]
+    shift, at = told.get("shift_px"), (f"/evidence/intermediate/nodes/{k}/shift_px", "/inputs")
+    mine = [number_of(v) for v in shift] if isinstance(shift, list) else []
+    if len(mine) != 2 or mine[0] is None or mine[1] is None:
+        return inconclusive("The shift is not on record.", at=at)
+    edges = []
+    try:
+        look = look_of(case)
+        for name in node["inputs"]:
+            plane = look.every_pixel(name, scene_of_node(case, name).grid)
+            if not plane.valid.any():
+                return not_applicable("no valid pixel")
+            filled = np.where(plane.valid, plane.data, float(plane.data[plane.valid].mean()))
+            edge = ndimage.gaussian_gradient_magnitude(filled, 1.0) * ndimage.binary_erosion(plane.valid, iterations=3)
+            edges.append(edge - edge.mean())
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if edges[0].shape != edges[1].shape:
+        return not_applicable("the two lie on different grids")
+    likeness = np.fft.ifft2(np.fft.fft2(edges[0]) * np.conj(np.fft.fft2(edges[1]))).real
+    best = np.unravel_index(int(likeness.argmax()), likeness.shape)
+    peak = [int(b) - n if b > n // 2 else int(b) for b, n in zip(best, likeness.shape, strict=True)]
+    if any(abs(a - b) > 1.5 for a, b in zip((mine[0], mine[1]), peak, strict=True)):
+        return failed("The edges of the two fit best at another shift.", measured=mine, expected=peak, unit="px", at=at)
+    return passed("The edges of the two fit best at this shift.", measured=mine, expected=peak, unit="px", at=at)
