@@ -9,10 +9,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,14 +18,16 @@ from numpy.typing import NDArray
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
-from apps.core.geo.grid import Grid, geod_of, transformer, turned_onto
+from apps.core.geo.grid import Grid, geod_of
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.case import Case, number_of
+from apps.verification.estimates import Estimate, estimate
 from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
 from apps.verification.inversions import INVERSIONS
 from apps.verification.pixel_areas import areas_of, weights_due
+from apps.verification.planes import KEPT, CannotLookError, Plane, outline_px, same_grid
 from apps.verification.products import (
     NotFollowedError,
     Pixels,
@@ -69,73 +68,6 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 _NEIGHBOURS_AT_ONCE = 300_000
 
 
-class CannotLookError(Exception):
-    """The second look cannot follow this call; the reason is a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plane:
-    """One recomputed plane: float64 (rows, columns), masks as 0 and 1, and where it means something."""
-
-    data: NDArray[np.float64]
-    valid: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure from a second look. ``is_exact``: over all pixels; else over a regular part, with its standard ``error``."""
-
-    value: float
-    is_exact: bool
-    error: float
-    n_valid: int
-    spread: float
-    minimum: float
-    maximum: float
-
-
-class PlaneCache:
-    """Pixels that were looked at, kept for the next observation of the same scene; bounded in bytes, oldest out first."""
-
-    def __init__(self, limit_bytes: int = 64 << 20):
-        self.limit, self._held, self._bytes, self._lock = limit_bytes, OrderedDict[Any, Plane](), 0, Lock()
-
-    def get(self, key: Any) -> Plane | None:
-        with self._lock:
-            found = self._held.get(key)
-            if found is not None:
-                self._held.move_to_end(key)
-            return found
-
-    def put(self, key: Any, plane: Plane) -> None:
-        size = plane.data.nbytes + plane.valid.nbytes
-        if size > self.limit // 4:
-            return
-        plane.data.flags.writeable = False
-        plane.valid.flags.writeable = False
-        with self._lock:
-            if key in self._held:
-                return
-            self._held[key] = plane
-            self._bytes += size
-            while self._bytes > self.limit:
-                _, old = self._held.popitem(last=False)
-                self._bytes -= old.data.nbytes + old.valid.nbytes
-
-    def clear(self) -> None:
-        with self._lock:
-            self._held.clear()
-            self._bytes = 0
-
-
-_KEPT = PlaneCache()
-
-
-def forget_pixels() -> None:
-    """Drops the pixels that are held, so that the next look decodes them itself; for measuring."""
-    _KEPT.clear()
-
-
 def scene_of_node(case: Case, node_id: str) -> SceneInfo:
     """The one scene that a node is made from, or the first of several on the same grid. CannotLookError otherwise."""
     found: SceneInfo | CannotLookError = case.kept(f"scene of {node_id}", lambda: _scene_of_node(case, node_id))
@@ -159,14 +91,6 @@ def _scene_of_node(case: Case, node_id: str) -> SceneInfo | CannotLookError:
     if any(not same_grid(first, s.grid) for s in found[1:]):
         return CannotLookError("its scenes lie on different grids")
     return found[0]
-
-
-def same_grid(one: Grid, other: Grid) -> bool:
-    return one is other or (
-        one.shape == other.shape
-        and one.crs == other.crs
-        and all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in zip(one.transform, other.transform, strict=True))
-    )
 
 
 def look_windows(case: Case, grid: Grid, side: int | None = None) -> tuple[list[Window], bool]:
@@ -227,10 +151,10 @@ class Look:
         by_reader = window[2] * window[3] > self.case.limits.full_look_px
         # content-addressed: the same bytes under the same reading rules give the same pixels
         key = (scene.artifact, scene.grid, scene.bands, scene.fill_rules, indices, window, step, by_reader)
-        held = _KEPT.get(key)
+        held = KEPT.get(key)
         if held is None:
             held = self._decode(scene, indices, window, step, by_reader=by_reader)
-            _KEPT.put(key, held)
+            KEPT.put(key, held)
         return held
 
     def _decode(self, scene: SceneInfo, indices: tuple[int, ...], window: Window, step: int, *, by_reader: bool) -> Plane:
@@ -647,11 +571,11 @@ class Look:
         key = ("region", json.dumps(self.case.region, sort_keys=True), grid, window, step_of(self.case, window))
 
         def make() -> NDArray[np.bool_]:
-            held = _KEPT.get(key)
+            held = KEPT.get(key)
             if held is None:
                 inside = self._region(grid, window)
                 held = Plane(np.empty(0), inside)
-                _KEPT.put(key, held)
+                KEPT.put(key, held)
             return held.valid
 
         found: NDArray[np.bool_] = self.case.kept(f"region:{window}:{hash(grid)}", make)
@@ -666,30 +590,11 @@ class Look:
         assert self.case.region is not None
         geojson, crs = self.case.region
         try:
-            polygon = shape(geojson["geometry"] if geojson.get("type") == "Feature" else geojson)
-            if crs != "image":
-                if grid.crs is None:
-                    raise CannotLookError("a region on the map has no place on a scene without CRS")
-                span = max(polygon.bounds[2] - polygon.bounds[0], polygon.bounds[3] - polygon.bounds[1])
-                t = transformer(crs, grid.crs)
-                moved = shapely.transform(
-                    shapely.segmentize(polygon, span / 64) if span > 0 else polygon,
-                    lambda p: np.column_stack(t.transform(p[:, 0], p[:, 1])),
-                )
-                a, b, c, d, e, f = grid.transform
-                det = a * e - b * d
-                polygon = shapely.transform(
-                    moved,
-                    lambda p: np.column_stack(
-                        ((e * (p[:, 0] - c) - b * (p[:, 1] - f)) / det, (a * (p[:, 1] - f) - d * (p[:, 0] - c)) / det)
-                    ),
-                )
-                polygon = turned_onto(polygon, grid)
+            return outline_px(shape(geojson["geometry"] if geojson.get("type") == "Feature" else geojson), crs, grid)
         except CannotLookError:
             raise
         except Exception as error:
             raise CannotLookError(f"the region cannot be read ({type(error).__name__})") from error
-        return polygon
 
     def _region(self, grid: Grid, window: Window) -> NDArray[np.bool_]:
         polygon = self._outline(grid)
@@ -767,75 +672,6 @@ def change(before: Plane, after: Plane, mode: str) -> Plane:
     if data is None:
         raise CannotLookError(f"the second look does not follow a change by {mode!r}")
     return Plane(data, valid & np.isfinite(data))
-
-
-# Names that mean the same statistic.
-SAME_STATISTIC = {"average": "mean", "minimum": "min", "maximum": "max", "share": "mean", "stdev": "std", "stddev": "std"}
-STATISTICS: dict[str, Callable[[Any], Any]] = {
-    "mean": np.mean,
-    "median": np.median,
-    "min": np.min,
-    "max": np.max,
-    "std": np.std,
-    "variance": np.var,
-    "sum": np.sum,
-    "range": np.ptp,
-    "iqr": lambda v: np.subtract(*np.percentile(v, [75, 25])),
-    "cv": lambda v: np.std(v) / np.mean(v),
-    "skewness": lambda v: np.mean(((v - np.mean(v)) / np.std(v)) ** 3),
-    "kurtosis": lambda v: np.mean(((v - np.mean(v)) / np.std(v)) ** 4) - 3,
-}
-
-
-def statistic_function(name: str) -> Callable[[Any], Any] | None:
-    """The function of a statistic; ``percentile:95`` for percentiles; None for one that is not known here."""
-    name = SAME_STATISTIC.get(name, name)
-    if name.startswith("percentile:"):
-        q = float(name.split(":", 1)[1])
-        return lambda v: np.percentile(v, q)
-    return STATISTICS.get(name)
-
-
-# a regular sample is at least as good as a random one; half as much again for structure that keeps step with it
-_IN_STEP = 1.5
-
-
-def estimate(values: NDArray[np.float64], name: str, step: int = 1, areas: NDArray[np.float64] | None = None) -> Estimate:
-    """A statistic of values that are all there are, or every ``step``-th row and column of them; then with its standard error.
-    A mean is weighted by ``areas`` where they are given.
-
-    CannotLookError where nothing valid was seen.
-    """
-    if values.size == 0:
-        raise CannotLookError("no valid pixel lies where the second look went")
-    how = statistic_function(name)
-    if how is None:
-        raise CannotLookError(f"the second look does not follow the statistic {name!r}")
-    value, spread = float(how(values)), float(values.std())
-    error = 0.0 if step == 1 else _IN_STEP * _standard_error(values, SAME_STATISTIC.get(name, name), value, spread)
-    if areas is not None and SAME_STATISTIC.get(name, name) == "mean":
-        value = float(np.average(values, weights=areas))
-        # unequal weights count as so many fewer values (Kish 1965)
-        error *= math.sqrt(values.size * float((areas**2).sum())) / float(areas.sum())
-    return Estimate(value, step == 1, error, int(values.size), spread, float(values.min()), float(values.max()))
-
-
-def _standard_error(values: NDArray[np.float64], name: str, value: float, spread: float) -> float:
-    """Standard error of a statistic of a random sample: of quantiles by their ranks, of a spread by its fourth moment."""
-    n = values.size
-    if name == "std" and spread > 0:
-        kurtosis = float((((values - values.mean()) / spread) ** 4).mean())
-        return spread * math.sqrt(max(kurtosis - 1, 1.0) / 4 / n)
-    if name == "median" or name.startswith("percentile:"):
-        q = 0.5 if name == "median" else float(name.split(":", 1)[1]) / 100
-        room = 6 * math.sqrt(max(q * (1 - q), 1 / n) / n)
-        low, high = np.quantile(values, [max(0.0, q - room), min(1.0, q + room)])
-        return float(max(high - value, value - low)) / 6
-    if not (values * (1 - values)).any():
-        # of a mask: what is rare may be missing from the sample altogether (four more of either kind, as Agresti and Coull)
-        p = (float(values.sum()) + 4) / (n + 8)
-        return math.sqrt(p * (1 - p) / n)
-    return spread / math.sqrt(n)
 
 
 def look_of(case: Case) -> Look:

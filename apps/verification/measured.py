@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from apps.core.evidence.observation import LayerRef, Observation
 from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.verification.case import Case, Finding, failed, number_of
-from apps.verification.look import CannotLookError, Look, same_grid
+from apps.verification.look import Look
 from apps.verification.pixel_areas import weights_due
+from apps.verification.planes import CannotLookError, same_grid
 from apps.verification.units import to_si
 
 

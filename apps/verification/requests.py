@@ -18,8 +18,8 @@ from apps.verification.case import Case, LayerUnreadableError, number_of
 from apps.verification.checks.completeness import quality_masked, series_filled, valid_share
 from apps.verification.checks.veils import call_with_mask
 from apps.verification.formulas import INDICES
-from apps.verification.look import same_grid
 from apps.verification.placed import bounds_of_layer
+from apps.verification.planes import same_grid
 
 # Another index that answers the same question, by target; the first whose bands the scene has is taken.
 OTHER_INDEX: dict[str, tuple[str, ...]] = {

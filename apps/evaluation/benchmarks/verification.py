@@ -19,7 +19,7 @@ from apps.evaluation.benchmarks.pairs import Benchmark, Row, spread
 from apps.evaluation.faultbench.cases import FISH_ROLES, BenchCase, bench_cases
 from apps.evaluation.faultbench.runner import Bench
 from apps.imagery.sample import FOLDER as SAMPLES
-from apps.verification.look import forget_pixels
+from apps.verification.planes import forget_pixels
 
 ROUNDS = 3
 LARGE_PX = 10_000

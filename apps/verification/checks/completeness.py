@@ -18,7 +18,8 @@ from apps.verification.checks.veils import perceive_applied
 from apps.verification.chosen import listed_of
 from apps.verification.cuts import region_of, zone_names
 from apps.verification.ground import CannotPlaceError, source_of
-from apps.verification.look import CannotLookError, look_of, same_grid
+from apps.verification.look import look_of
+from apps.verification.planes import CannotLookError, same_grid
 
 FAILURE_TEXT = re.compile(
     r"failed to call|failed to (?:load|open|read|process|run)|traceback \(most recent|exception:|\berror:|internal server error|"

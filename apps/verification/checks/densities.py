@@ -27,9 +27,8 @@ from apps.verification.case import (
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.masks import pieces
 from apps.verification.checks.veils import flags_told
-from apps.verification.checks.zones import outline_px
 from apps.verification.ground import CannotPlaceError, inside_of, on_plane, place, placed_region, source_of
-from apps.verification.look import CannotLookError
+from apps.verification.planes import CannotLookError, outline_px
 from apps.verification.quality import flagged, quality_band_of
 from apps.verification.units import dimension, factor
 

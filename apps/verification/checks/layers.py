@@ -21,7 +21,8 @@ from apps.verification.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
-from apps.verification.look import CannotLookError, Look, Plane, look_of, look_windows, same_grid, scene_of_node, step_of
+from apps.verification.look import Look, look_of, look_windows, scene_of_node, step_of
+from apps.verification.planes import CannotLookError, Plane, same_grid
 from apps.verification.products import NotFollowedError, Pixels, halo_of
 from apps.verification.regrid import Moved, gathered, places_in, sampled
 

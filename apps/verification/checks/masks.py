@@ -12,7 +12,7 @@ from apps.core.geo.grid import Grid, geod_of, transformer
 from apps.core.geo.measures import MaskArea, area_of_mask_m2, geodesic_area_m2
 from apps.verification.case import Case, Finding, LayerUnreadableError, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
-from apps.verification.look import OPS, CannotLookError
+from apps.verification.look import OPS
 from apps.verification.measured import (
     gsd_of,
     has_relation,
@@ -25,6 +25,7 @@ from apps.verification.measured import (
     weights_of_node,
 )
 from apps.verification.pixel_areas import areas_of
+from apps.verification.planes import CannotLookError
 from apps.verification.ribbons import STEP_ERROR, ribbons_of, tangents_of
 from apps.verification.units import dimension, factor, to_si
 

@@ -12,8 +12,9 @@ from scipy import ndimage
 
 from apps.verification.case import Case, Finding, LayerUnreadableError, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
-from apps.verification.look import CannotLookError, look_of
+from apps.verification.look import look_of
 from apps.verification.placed import grid_offset, scene_of_layer
+from apps.verification.planes import CannotLookError
 
 _BRIGHT = ("blue", "green", "red", "nir", "gray", "pan", "swir1")
 _FLAGS = ("class", "mask", "qa", "alpha")

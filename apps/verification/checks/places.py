@@ -24,7 +24,8 @@ from apps.verification.case import (
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.veils import unveiled
 from apps.verification.kinds import KindLook, kind_looks, view_of
-from apps.verification.look import CannotLookError, look_of
+from apps.verification.look import look_of
+from apps.verification.planes import CannotLookError
 
 _ROLES = ("red", "green", "blue")
 # Windows of a large scene that are looked at, spread over those that show the kind.

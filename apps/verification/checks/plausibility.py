@@ -23,8 +23,9 @@ from apps.verification.case import (
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.pixels import mask_maker
 from apps.verification.checks.radiometry import is_reference_ratio
-from apps.verification.look import CannotLookError, Look, look_windows, same_grid, step_of
+from apps.verification.look import Look, look_windows, step_of
 from apps.verification.placed import bounds_of_layer, kept_boxes, scene_of_layer
+from apps.verification.planes import CannotLookError, same_grid
 from apps.verification.units import dimension, to_si
 
 

@@ -12,7 +12,8 @@ from apps.core.digests import digest_json, is_digest
 from apps.core.geo.scene import SceneInfo
 from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
-from apps.verification.look import CannotLookError, Look
+from apps.verification.look import Look
+from apps.verification.planes import CannotLookError
 
 
 @check("inputs_of_the_task", catches=("another scene's result", "stale artifact"), reads=("/inputs",))

@@ -18,8 +18,8 @@ from apps.verification.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
+from apps.verification.estimates import SAME_STATISTIC
 from apps.verification.formulas import INDICES, STAND_INS
-from apps.verification.look import SAME_STATISTIC
 from apps.verification.units import dimension, to_si
 
 

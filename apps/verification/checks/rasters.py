@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +21,13 @@ from apps.verification.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import statistic_of
-from apps.verification.look import CannotLookError, Look, statistic_function
+from apps.verification.estimates import statistic_value
+from apps.verification.look import Look
 from apps.verification.measured import THINNED, inside_of_call, may_be_thinned, told_weights, weights_of_node
 from apps.verification.pixel_areas import areas_of
+from apps.verification.planes import CannotLookError
 from apps.verification.ribbons import moran
 from apps.verification.units import factor
-
-
-def statistic_value(values: NDArray[Any], name: str) -> float | None:
-    """A statistic by its name, of values (n,); None for one that is not known here, or of no values."""
-    how = statistic_function(name)
-    return float(how(values)) if how is not None and values.size else None
 
 
 @check(

@@ -25,8 +25,9 @@ from apps.verification.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.layers import figures_of_nodes, layers_of_nodes, pixels_of
-from apps.verification.look import CannotLookError, Look, look_of, same_grid
+from apps.verification.look import Look, look_of
 from apps.verification.pixel_areas import areas_of
+from apps.verification.planes import CannotLookError, same_grid
 from apps.verification.products import NotFollowedError, syntax_of, value_of_tree
 
 _VALUE, _ITEMS = ("/result/value", "/result/layers"), ("/result/items", "/result/layers")

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
-from apps.core.geo.grid import Grid, transformer, turned_onto
+from apps.core.geo.grid import Grid
 from apps.core.geo.measures import area_of_mask_m2
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
@@ -19,10 +18,12 @@ from apps.verification.case import Case, Finding, failed, not_applicable, number
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.source import areas_by_row, closeness, is_near
 from apps.verification.cuts import zone_name
+from apps.verification.estimates import Estimate, estimate
 from apps.verification.ground import grown_by, part_of
-from apps.verification.look import CannotLookError, Estimate, Look, estimate, look_of, scene_of_node, step_of
+from apps.verification.look import Look, look_of, scene_of_node, step_of
 from apps.verification.measured import told_weights, wrong_weights
 from apps.verification.pixel_areas import areas_of, weights_due
+from apps.verification.planes import CannotLookError, outline_px
 from apps.verification.units import to_si
 
 
@@ -135,25 +136,6 @@ def zones_px(case: Case, params: dict[str, Any], grid: Grid) -> dict[str, BaseGe
         raise
     except Exception as error:
         raise CannotLookError(f"the zones cannot be read ({type(error).__name__})") from error
-
-
-def outline_px(polygon: BaseGeometry, crs: str, grid: Grid) -> BaseGeometry:
-    """A polygon in pixels of a grid; edges are straight in its own CRS."""
-    if crs == "image":
-        return polygon
-    if grid.crs is None:
-        raise CannotLookError("zones on the map have no place on a scene without CRS")
-    span = max(polygon.bounds[2] - polygon.bounds[0], polygon.bounds[3] - polygon.bounds[1])
-    t = transformer(crs, grid.crs)
-    fine = shapely.segmentize(polygon, span / 64) if span > 0 and crs != grid.crs else polygon
-    a, b, c, d, e, f = grid.transform
-    det = a * e - b * d
-
-    def move(p: NDArray[np.float64]) -> NDArray[np.float64]:
-        x, y = t.transform(p[:, 0], p[:, 1])
-        return np.column_stack(((e * (x - c) - b * (y - f)) / det, (a * (y - f) - d * (x - c)) / det))
-
-    return turned_onto(shapely.transform(fine, move), grid)
 
 
 def _weights_of_zones(grid: Grid, outlines: dict[str, BaseGeometry], statistic: str, asked: str, told: str) -> str:
