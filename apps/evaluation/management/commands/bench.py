@@ -13,8 +13,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from apps.core.errors import UserError
+from apps.core.exits import EXIT_DONE, guarded
 from apps.evaluation.benchmarks import BENCHMARKS, Row
-from apps.runs.exits import EXIT_DONE, guarded
 
 
 class Command(BaseCommand):
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        sys.exit(guarded(lambda: self._bench(options), as_json=options["json"]))
+        sys.exit(guarded(lambda: self._bench(options), options))
 
     def _bench(self, options: dict[str, Any]) -> int:
         names = options["names"] or list(BENCHMARKS)

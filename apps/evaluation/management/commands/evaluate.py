@@ -12,13 +12,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from apps.core.exits import EXIT_DONE, guarded
 from apps.evaluation import reports
 from apps.evaluation.faultbench import command as faults
 from apps.evaluation.importers.trajectories import read_cases, read_folder
 from apps.evaluation.recorded import evaluate_cases, evaluate_trajectories, make_records
 from apps.evaluation.tables import cases_table, trajectories_table
 from apps.runs.assembly import judge_for_records, revision
-from apps.runs.exits import EXIT_DONE, guarded
 
 
 class Command(BaseCommand):
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             "cases": lambda: self._cases(options),
             "faults": lambda: faults.run(options),
         }
-        sys.exit(guarded(work[options["what"]], as_json=bool(options.get("json"))))
+        sys.exit(guarded(work[options["what"]], options))
 
     def _trajectories(self, options: dict[str, Any]) -> int:
         data = read_folder(Path(options["folder"]))

@@ -12,9 +12,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from apps.core.errors import UserError
+from apps.core.exits import EXIT_DONE, guarded
 from apps.evaluation import refit
 from apps.evaluation.importers.trajectories import read_folder
-from apps.runs.exits import EXIT_DONE, guarded
 from apps.runs.verifiers import (
     KINDS,
     verdict_samples,
@@ -69,7 +69,7 @@ class Command(BaseCommand):
             self.stdout.write(text)
             return EXIT_DONE
 
-        sys.exit(guarded(run, as_json=options["json"]))
+        sys.exit(guarded(run, options))
 
     def _fit(self, options: dict[str, Any]) -> dict[str, Any]:
         if options["trajectories"]:

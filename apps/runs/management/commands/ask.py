@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from apps.accounts.models import Project
 from apps.accounts.services import project_create
 from apps.core.errors import UserError
+from apps.core.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import VectorLayer
 from apps.imagery.services import clean_name, scene_ingest_now, scenes_of_band_files, scenes_of_times
@@ -25,7 +26,6 @@ from apps.runs.arguments import (
     region_from_text,
     roles_from_text,
 )
-from apps.runs.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
 from apps.runs.landmarks import landmarks_from_text
 
 CLI_PROJECT = "Command line"
@@ -69,7 +69,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        sys.exit(guarded(lambda: self._ask(options), as_json=options["json"]))
+        sys.exit(guarded(lambda: self._ask(options), options))
 
     def _ask(self, options: dict[str, Any]) -> int:
         roles = roles_from_text(options["roles"])

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from apps.core.errors import ToolAbstainedError, UserError
-from apps.runs.exits import EXIT_DONE, guarded
+from apps.core.exits import EXIT_DONE, guarded
 from apps.tools.zoo import registry
 from apps.tools.zoo.cards import ModelCard
 from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_onnxruntime, has_torch, has_ultralytics
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        sys.exit(guarded(lambda: self._run(options), as_json=bool(options.get("as_json"))))
+        sys.exit(guarded(lambda: self._run(options), options))
 
     def _run(self, options: dict[str, Any]) -> int:
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
+import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,13 @@ from pydantic import ValidationError
 from apps.core.errors import UserError
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Question
+from apps.core.exits import EXIT_DONE, guarded
 from apps.imagery.selectors import scene_infos
 from apps.runs.assembly import judge_for, judge_for_files, layers, opener_of, prior_source
-from apps.runs.exits import EXIT_DONE, guarded
 
 MAX_FILE_BYTES = 1 << 30
 MAX_LINE_BYTES = 32 << 20
+_JSON_KINDS = {list: "array", int: "number", float: "number", bool: "true or false", type(None): "null"}
 
 
 class Command(BaseCommand):
@@ -36,7 +39,7 @@ class Command(BaseCommand):
         parser.add_argument("--schema", action="store_true", help="print the JSON Schema of an observation and end")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        sys.exit(guarded(lambda: self._verify(options), as_json=options["json"]))
+        sys.exit(guarded(lambda: self._verify(options), options))
 
     def _verify(self, options: dict[str, Any]) -> int:
         if options["schema"]:
@@ -50,7 +53,7 @@ class Command(BaseCommand):
                 "Give a JSON or JSON Lines file, or - for standard input.",
             )
         judge, accepted = judge_for_files(), dict[str, list[dict[str, Any]]]()
-        for payload in payloads(options["file"]):
+        for payload in observed(payloads(options["file"])):
             run, known = _run_of(payload), _known(payload)
             if known is None:
                 checks, decision = judge.judge_json(payload)
@@ -64,20 +67,51 @@ class Command(BaseCommand):
                     accepted.setdefault(run, []).append(context["observation"])
             name = _id_of(payload)
             if options["json"]:
-                self.stdout.write(
-                    json.dumps(
-                        {
-                            "observation_id": name,
-                            **decision.model_dump(mode="json"),
-                            "checks": [c.model_dump(mode="json") for c in checks],
-                        },
-                        ensure_ascii=False,
-                    )
-                )
+                found = decision.model_dump(mode="json") | {"checks": [c.model_dump(mode="json") for c in checks]}
+                # in ASCII: nothing in a text of the file can end a line, or be half a character
+                told = json.dumps({"observation_id": name} | found)
             else:
                 reasons = "; ".join(decision.reasons) or "no reason given"
-                self.stdout.write(f"{name or '?'}: {decision.decision} ({decision.stage}) {reasons}")
+                told = _printable(f"{name or '?'}: {decision.decision} ({decision.stage}) {reasons}")
+            self.stdout.write(told)
         return EXIT_DONE
+
+
+def observed(values: Iterable[Any]) -> Iterator[Any]:
+    """The same values, in their order: among objects each line that is none gets its rejection, for what is right must be kept.
+
+    UserError BAD_OBSERVATION where there is no object at all: that is another file, and to reject all its lines would read as
+    a judgement of observations.
+    """
+    waiting: list[Any] = []
+    is_known = False
+    for value in values:
+        if not is_known and not isinstance(value, dict):
+            waiting.append(value)
+            continue
+        if not is_known:
+            is_known = True
+            yield from waiting
+            waiting.clear()
+        yield value
+    if not is_known:
+        n = len(waiting)
+        first = (
+            f"“{_printable(waiting[0][:40].strip())}”"
+            if isinstance(waiting[0], str)
+            else f"a JSON {_JSON_KINDS[type(waiting[0])]}"
+        )
+        raise UserError(
+            "BAD_OBSERVATION",
+            "The file holds no observation.",
+            f"None of its {n:,} lines or items is a JSON object; the first is {first}.",
+            "Write one JSON object a line, or an array of them; ./rsure verify --schema prints the form of one.",
+        )
+
+
+def _printable(text: str) -> str:
+    """A text of the file on one line; what a terminal would act on is shown as missing."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def payloads(name: str) -> Iterator[Any]:
@@ -85,45 +119,49 @@ def payloads(name: str) -> Iterator[Any]:
 
     UserError UNREADABLE where the file is absent, TOO_LARGE over 1 GiB, BAD_OBSERVATION where it holds nothing.
     """
-    if name == "-":
-        text_lines: Iterator[str] = iter(sys.stdin)
-    else:
-        path = Path(name)
-        if not path.is_file():
-            raise UserError("UNREADABLE", f"There is no file {path.name}.", "Nothing is at that path.", "Check the path.")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UserError("TOO_LARGE", "The file is too large.", "1 GiB is the limit.", "Split it into several files.")
-        text_lines = iter(path.open(encoding="utf-8", errors="replace"))
     n = 0
-    first = next((line for line in text_lines if line.strip()), "")
-    rest = text_lines
+    for value in _values(_lines_of(name)):
+        n += 1
+        yield value
+    if n == 0:
+        raise UserError("BAD_OBSERVATION", "The file holds no observation.", "It is empty.", "Write one JSON object a line.")
+
+
+def _lines_of(name: str) -> Iterator[str]:
+    """Lines with something in them; bytes that are no UTF-8 are shown as missing, a mark of the encoding is passed over."""
+    if name == "-":
+        yield from (line for line in io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig", "replace") if line.strip())
+        return
+    path = Path(name)
+    if not path.exists():
+        raise UserError("UNREADABLE", f"There is no file {path.name}.", "Nothing is at that path.", "Check the path.")
+    if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
+        raise UserError("TOO_LARGE", "The file is too large.", "1 GiB is the limit.", "Split it into several files.")
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        yield from (line for line in file if line.strip())
+
+
+def _values(lines: Iterator[str]) -> Iterator[Any]:
+    first = next(lines, "")
     try:
         json.loads(first)
         is_lines = True
     except (ValueError, RecursionError):
         is_lines = not first.lstrip().startswith(("{", "["))
     if is_lines:
-        for line in (first, *rest) if first else rest:
+        for at, line in enumerate(itertools.chain([first] if first else [], lines)):
+            yield from _line(line, alone=at == 0)
+        return
+    whole = first + "".join(lines)
+    try:
+        value = json.loads(whole)
+    except (ValueError, RecursionError):
+        # not one document: what looked like the start of one may be a broken line among good ones
+        for line in whole.split("\n"):
             if line.strip():
-                for item in _line(line, alone=n == 0):
-                    n += 1
-                    yield item
+                yield from _line(line)
     else:
-        whole = first + "".join(rest)
-        try:
-            value = json.loads(whole)
-        except (ValueError, RecursionError):
-            # not one document: what looked like the start of one may be a broken line among good ones
-            for line in whole.splitlines():
-                if line.strip():
-                    n += 1
-                    yield from _line(line)
-        else:
-            for item in value if isinstance(value, list) else [value]:
-                n += 1
-                yield item
-    if n == 0:
-        raise UserError("BAD_OBSERVATION", "The file holds no observation.", "It is empty.", "Write one JSON object a line.")
+        yield from value if isinstance(value, list) else [value]
 
 
 def _known(payload: Any) -> tuple[Question, dict[str, Any]] | None:
