@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import socket
@@ -221,20 +222,35 @@ def test_an_empty_period_is_one_gap(serve: Any) -> None:
 
 @contextlib.contextmanager
 def dripping(head: bytes, pages: tuple[bytes, ...] = (), *, every_s: float = 0.05) -> Iterator[str]:
-    """The address of a server that sends ``pages`` whole, one a connection or request, and then ``head`` and a byte now and then
-    without end."""
+    """The address of a server that answers the first requests with ``pages``, whole, whatever connection they come by, and each
+    later one with ``head`` and a byte now and then without end."""
     server = socket.create_server(("127.0.0.1", 0))
     stop = threading.Event()
+    left = collections.deque(pages)
+
+    def ask_whole(stream: Any) -> bool:
+        """Reads one request with its body, which may come in pieces; False where the connection ended."""
+        size, line = 0, stream.readline()
+        if not line:
+            return False
+        while line.strip():
+            line = stream.readline()
+            name, _, value = line.partition(b":")
+            size = int(value) if name.lower() == b"content-length" else size
+        stream.read(size)
+        return True
 
     def answer(link: socket.socket) -> None:
-        with link, contextlib.suppress(OSError):
-            for page in pages:
-                link.recv(65536)
-                link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
-            link.recv(65536)
-            link.sendall(head)
-            while not stop.wait(every_s):
-                link.sendall(b" ")
+        with link, contextlib.suppress(OSError), link.makefile("rb") as stream:
+            while ask_whole(stream):
+                if left:
+                    page = left.popleft()
+                    link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
+                    continue
+                link.sendall(head)
+                while not stop.wait(every_s):
+                    link.sendall(b" ")
+                return
 
     def accept() -> None:
         with contextlib.suppress(OSError):
@@ -261,7 +277,7 @@ def test_pages_before_the_time_was_over_are_told_as_not_all() -> None:
     link = {"rel": "next", "href": "search?page=2"}
     page = json.dumps(collection(item("2024-06-01"), links=[link])).encode()
     with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{", (page,)) as url:
-        items, is_whole = StacApi(url, search_s=0.5).search(WANTED)
+        items, is_whole = StacApi(url, search_s=1.5).search(WANTED)
     assert [i["id"] for i in items] == ["S2B_2024-06-01"] and not is_whole
 
 
