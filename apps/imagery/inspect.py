@@ -44,6 +44,9 @@ S2_OFFSET_SINCE = datetime(2022, 1, 25, tzinfo=UTC)
 S2_OFFSET_BASELINE = 4.0
 S2_OFFSET = -1000.0
 S2_SCALE = 1e-4
+S2_DTYPES = ("uint16", "int16", "uint32", "int32")
+# Bands of these roles hold codes and bits, which have no scale and no unit.
+_CODES = frozenset({"qa", "class", "mask", "alpha"})
 
 
 class Fix(BaseModel):
@@ -429,14 +432,16 @@ class _Inspector:
                 role, source = by_person[i + 1], "person"
             elif role in (self.hints.roles or {}):
                 role, source, wavelength = "unknown", "unknown", None  # the person gave that role to another band
+            # what a person says of the values is said of what was measured, not of the codes that lie beside it
+            is_measured = role not in _CODES
             bands.append(
                 Band(
                     index=i + 1,
                     role=role,
                     role_source=source,
-                    unit=self.hints.unit or profiles.unit_of(fact.unit) or "DN",
-                    scale=self.hints.scale if self.hints.scale is not None else fact.scale,
-                    offset=self.hints.offset if self.hints.offset is not None else fact.offset,
+                    unit=(self.hints.unit if is_measured else None) or profiles.unit_of(fact.unit) or "DN",
+                    scale=self.hints.scale if self.hints.scale is not None and is_measured else fact.scale,
+                    offset=self.hints.offset if self.hints.offset is not None and is_measured else fact.offset,
                     nodata=fact.nodata,
                     valid_range=fact.valid_range,
                     description=fact.description[:200],
@@ -493,18 +498,16 @@ class _Inspector:
                 for b in bands
             ]
         if hints.scale is not None or hints.offset is not None:
-            self.add("scale", "Scale", "ok", _scale_name(bands[0]), "Given by a person.", ask)
+            shown = next((b for b in bands if b.role not in _CODES), bands[0])
+            self.add("scale", "Scale", "ok", _scale_name(shown), "Given by a person.", ask)
             return bands
         if any(b.scale != 1 or b.offset != 0 for b in facts.bands):
-            # the product's own scale, written into the file: its unit and fill hold too
-            bands = [_declared(b, c) for b, c in zip(bands, self.codings, strict=True)]
-            self.add("scale", "Scale", "ok", _scale_name(bands[0]), "Declared in the file; applied once, on reading.", ask)
-            return bands
+            return self._declared_scale(bands, mod13, when, ask)
         if mod13:
             bands = [b.model_copy(update={"scale": profiles.MOD13_SCALE, "unit": "1"}) for b in bands]
             self.add("scale", "Scale", "ok", "× 0.0001", "Values are stored × 10,000, as the MOD13 product does.", ask)
             return bands
-        if any(c is not None and (c.scale, c.offset) != (1, 0) for c in self.codings):
+        if any(c is not None and _is_physical(c) for c in self.codings):
             return self._product_scale(bands, ask)
         bands = [_without_fill(b, c) for b, c in zip(bands, self.codings, strict=True)]
         high = max((c.high for c in counts.bands if c.high is not None), default=0.0)
@@ -539,7 +542,7 @@ class _Inspector:
             )  # fmt: skip
             return bands
         is_wide = facts.dtype not in ("uint8", "int8")
-        if self.profile is profiles.SENTINEL2 and facts.dtype in ("uint16", "int16") and high <= 65535:
+        if self.profile is profiles.SENTINEL2 and facts.dtype in S2_DTYPES and high <= 65535:
             with_offset = {"scale": S2_SCALE, "offset": S2_OFFSET * S2_SCALE, "unit": "reflectance"}
             without = Fix(label="No offset", hints={"scale": S2_SCALE, "offset": 0.0, "unit": "reflectance"})
             baseline = profiles.sentinel2_baseline(self.name, facts.tags)
@@ -598,12 +601,57 @@ class _Inspector:
             self.add("scale", "Scale", "ok", span, "Values are used as stored.", ask)
         return bands
 
+    def _declared_scale(self, bands: list[Band], mod13: str | None, when: datetime | None, ask: Fix) -> list[Band]:
+        """The scale that the file itself declares. What the product's guide says otherwise is told; a divisor that stands where a
+        factor belongs, and a band beside the others that declares nothing, get the guide's."""
+        out, doubts = [], []
+        for band, coding in zip(bands, self.codings, strict=True):
+            scale, offset, unit = (coding.scale, coding.offset, coding.unit) if coding is not None else (1.0, 0.0, "DN")
+            if mod13:
+                scale, offset, unit = profiles.MOD13_SCALE, 0.0, "1"
+            named = band.role if band.role != "unknown" else f"band {band.index}"
+            is_bare = (band.scale, band.offset) == (1, 0)
+            if (scale, offset) != (1, 0) and (is_bare or math.isclose(band.scale * scale, 1, rel_tol=1e-6)):
+                if not is_bare:
+                    doubts.append(f"The file declares × {band.scale:g}, but by that the product's values are divided: they are.")
+                band = band.model_copy(update={
+                    "scale": scale, "offset": offset, "unit": unit if band.unit == "DN" else band.unit})  # fmt: skip
+            elif (scale, offset) != (1, 0) and not _is_coded_so(band, scale, offset):
+                doubts.append(f"The product's guide has × {scale:g} {'+' if offset >= 0 else '−'} {abs(offset):g} for {named}, "
+                              f"the file declares {_scale_name(band)}.")  # fmt: skip
+            out.append(band.model_copy(update={"unit": unit}) if mod13 and band.unit == "DN" else _declared(band, coding))
+        shift: Fix | None = None
+        if self.profile is profiles.SENTINEL2 and self.facts.dtype in S2_DTYPES:
+            out = [b.model_copy(update={"unit": "reflectance"}) if b.unit == "DN" and b.scale == S2_SCALE
+                   and b.role not in (*_CODES, "unknown") else b for b in out]
+            shift = self._undeclared_offset(out, when, doubts)
+        shown = next((b for b in out if b.role not in _CODES), out[0])
+        said = "Declared in the file; applied once, on reading."
+        self.add("scale", "Scale", "warn" if doubts else "ok", _scale_name(shown),
+                 " ".join([said, *dict.fromkeys(doubts)])[:600], *([shift] if shift else []), ask)  # fmt: skip
+        return out
+
+    def _undeclared_offset(self, bands: list[Band], when: datetime | None, doubts: list[str]) -> Fix | None:
+        """What settles whether Sentinel-2's offset of −1000 is in values whose file declares a scale that says otherwise."""
+        baseline = profiles.sentinel2_baseline(self.name, self.facts.tags)
+        has_offset = baseline >= S2_OFFSET_BASELINE if baseline is not None else when is not None and when >= S2_OFFSET_SINCE
+        held = {b.offset for b in bands if b.unit == "reflectance" and b.scale == S2_SCALE}
+        if has_offset and held == {0.0}:
+            doubts.append("Products of processing baseline 04.00 and later carry an offset of −1000, which the file does not "
+                          "declare: indices are wrong if its maker did not take it off.")  # fmt: skip
+            taken = {"scale": S2_SCALE, "offset": S2_OFFSET * S2_SCALE, "unit": "reflectance"}
+            return Fix(label="Take off the offset of 1000", hints=taken)
+        if baseline is not None and not has_offset and held and 0.0 not in held:
+            doubts.append(f"Products of processing baseline {baseline:05.2f} carry no offset, but the file declares one.")
+            return Fix(label="No offset", hints={"scale": S2_SCALE, "offset": 0.0, "unit": "reflectance"})
+        return None
+
     def _product_scale(self, bands: list[Band], ask: Fix) -> list[Band]:
         """Each band by its product's coding; bands without one, and quality bands, stay as stored."""
         out, told = [], {}
         for band, coding in zip(bands, self.codings, strict=True):
             band = _without_fill(band, coding)
-            if coding is not None and (coding.scale, coding.offset) != (1, 0):
+            if coding is not None and _is_physical(coding):
                 told[coding.product] = f"× {coding.scale:g}" + (
                     f" {'+' if coding.offset > 0 else '−'} {abs(coding.offset):g}" if coding.offset else ""
                 ) + f", {coding.unit} ({coding.source})"
@@ -867,10 +915,18 @@ def _without(bands: list[Band], value: float) -> list[Band]:
     return [b if b.role == "alpha" or b.nodata is not None else b.model_copy(update={"nodata": value}) for b in bands]
 
 
+def _is_physical(coding: profiles.Coding) -> bool:
+    """Whether stored values so coded are something else than numbers as they stand."""
+    return (coding.scale, coding.offset) != (1, 0) or coding.unit != "DN"
+
+
+def _is_coded_so(band: Band, scale: float, offset: float) -> bool:
+    return math.isclose(band.scale, scale, rel_tol=1e-4) and math.isclose(band.offset, offset, rel_tol=1e-4, abs_tol=1e-9)
+
+
 def _declared(band: Band, coding: profiles.Coding | None) -> Band:
     """A band whose scale the file declares, with the unit and fill of its product where that codes values just so."""
-    if coding is None or not math.isclose(band.scale, coding.scale, rel_tol=1e-4) \
-            or not math.isclose(band.offset, coding.offset, rel_tol=1e-4, abs_tol=1e-9):
+    if coding is None or not _is_coded_so(band, coding.scale, coding.offset):
         return band
     band = _without_fill(band, coding)
     return band.model_copy(update={"unit": coding.unit if band.unit == "DN" else band.unit,

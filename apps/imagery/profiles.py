@@ -128,7 +128,7 @@ CODINGS: tuple[Coding, ...] = (
     Coding("Landsat Collection 1 surface reflectance", r"SR_BAND_?\d{1,2}", ("int16",), 1e-4, 0.0, "reflectance", -9999.0,
            (-2000.0, 16000.0), source="USGS LaSRC product guide"),
     Coding("Landsat quality band", r"BQA", ("uint16",), role="qa", source="USGS Landsat 8 data users handbook"),
-    Coding("Sentinel-2 scene classification", r"SCL", ("uint8", "uint16"), role="qa", scheme="sentinel2_scl", nodata=0.0,
+    Coding("Sentinel-2 scene classification", r"SCL", ("uint8", "uint16", "int16"), role="qa", scheme="sentinel2_scl", nodata=0.0,
            sensor="Sentinel-2 MSI", source="ESA Sentinel-2 L2A product definition"),
     Coding("Sentinel-2 cloud mask", r"QA60", ("uint16", "int16"), role="qa", scheme="sentinel2_qa60",
            sensor="Sentinel-2 MSI", source="ESA Sentinel-2 L1C product definition"),
@@ -140,6 +140,28 @@ CODINGS: tuple[Coding, ...] = (
            sensor="MODIS", source="MOD09 user guide v6.1"),
     Coding("MODIS land surface temperature", r"LST_(?:DAY|NIGHT)_1KM", ("uint16",), 0.02, 0.0, "K", 0.0,
            (7500.0, 65535.0), "lst", sensor="MODIS", source="MOD11 user guide v6.1"),
+    *(Coding("MODIS reflectance corrected for direction", rf"NADIR_REFLECTANCE_BAND{n}", ("int16",), 1e-4, 0.0, "reflectance",
+             32767.0, (0.0, 32766.0), role, nm, sensor="MODIS", source="MCD43 user guide v6.1")
+      for n, role, nm in ((1, "red", 645), (2, "nir", 858), (3, "blue", 469), (4, "green", 555), (5, "unknown", 1240),
+                          (6, "swir1", 1640), (7, "swir2", 2130))),
+    # values above the valid range are codes: 249 to 255 of leaves, 200 to 255 of snow, 32761 to 32767 of water and carbon
+    Coding("MODIS and VIIRS leaf area index", r"LAI(?:_500M)?", ("uint8",), 0.1, 0.0, "m2/m2", 255.0, (0.0, 100.0),
+           source="MOD15 user guide v6.1, VNP15 user guide v2"),
+    Coding("MODIS and VIIRS absorbed radiation", r"FPAR(?:_500M)?", ("uint8",), 0.01, 0.0, "1", 255.0, (0.0, 100.0),
+           source="MOD15 user guide v6.1, VNP15 user guide v2"),
+    Coding("MODIS and VIIRS snow cover", r"NDSI_SNOW_COVER", ("uint8",), 1.0, 0.0, "%", 255.0, (0.0, 100.0),
+           source="MOD10 user guide v6.1, VNP10 user guide v2"),
+    *(Coding("MODIS evapotranspiration", rf"{n}_500M", ("int16",), 0.1, 0.0, "kg/m2", 32767.0, (-32767.0, 32760.0),
+             sensor="MODIS", source="MOD16 user guide v6.1") for n in ("ET", "PET")),
+    *(Coding("MODIS latent heat", rf"{n}_500M", ("int16",), 1e4, 0.0, "J/m2/day", 32767.0, (-32767.0, 32760.0),
+             sensor="MODIS", source="MOD16 user guide v6.1") for n in ("LE", "PLE")),
+    *(Coding("MODIS productivity", rf"{n}_500M", ("int16",), 1e-4, 0.0, "kg/m2", 32767.0, (low, 32760.0),
+             sensor="MODIS", source="MOD17 user guide v6.1")
+      for n, low in (("GPP", 0.0), ("PSNNET", -30000.0), ("NPP", -30000.0))),
+    Coding("MODIS and VIIRS land surface temperature", r"LST_1KM", ("uint16",), 0.02, 0.0, "K", 0.0, (7500.0, 65535.0), "lst",
+           source="MOD21 user guide v6.1, VNP21 user guide v2"),
+    *(Coding("VIIRS vegetation index", rf"500_M_16_DAYS_{n}2?", ("int16",), 1e-4, 0.0, "1", -15000.0, (-10000.0, 10000.0),
+             n.lower(), sensor="VIIRS", source="VNP13 user guide v2") for n in ("NDVI", "EVI")),
     Coding("MODIS vegetation index reliability", r"(?:250M|500M|1KM)?.*PIXEL_?RELIABILITY|SUMMARYQA", ("int8", "uint8", "int16"),
            role="qa", scheme="mod13_reliability", sensor="MODIS", source="MOD13 user guide v6.1"),
     *(Coding("VIIRS surface reflectance", rf"SURF_?REFLECT_?{n}(?:_1)?", ("int16",), 1e-4, 0.0, "reflectance", -28672.0,
@@ -263,10 +285,12 @@ def bqa_scheme(high: float | None) -> str:
 def product_name_band(name: str) -> str | None:
     """The product's own band name that a single-band file's name ends in (``…_SR_B4.tif``, ``…_QA_PIXEL.tif``,
     ``…_sr_band4.tif``, ``….sur_refl_b01.tif``), or None."""
-    stem = re.sub(r"\.[A-Za-z0-9]+$", "", name)
+    # AppEEARS writes the day and the number of the order behind the band
+    stem = re.sub(r"_doy\d{7}(?:\d{6})?(?:_aid\d{4,})?$", "", re.sub(r"\.[A-Za-z0-9]+$", "", name), flags=re.I)
     found = re.search(
         r"(?:^|[_\-. ])(sr_b\d{1,2}|st_b\d{1,2}|sr_band_?\d{1,2}|qa_pixel|bqa|scl|qa60|sur_refl_b\d\d(?:_1)?"
-        r"|lst_(?:day|night)_1km|surfreflect_[im]\d{1,2}(?:_1)?"
+        r"|lst_(?:day|night)_1km|surfreflect_[im]\d{1,2}(?:_1)?|nadir_reflectance_band\d|(?:lai|fpar|p?et|p?le|gpp|psnnet|npp)_500m"
+        r"|ndsi_snow_cover|lst_1km|500_m_16_days_(?:ndvi|evi2?)"
         r"|state_1km(?:_1)?|pixel_reliability|avg_rad)(?:_\d+m)?$", stem, re.I)
     if found is None:
         word = stem.upper().replace(" ", "_")
