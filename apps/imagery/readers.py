@@ -30,6 +30,7 @@ from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster, valid_mask
 from apps.core.geo.scene import SceneInfo
+from apps.imagery.blocks import BlockFile, BlockForm
 from apps.imagery.formats import TIFF, sniff
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class SceneReader:
         self._opened: list[Any] = []
         self._spare: list[Any] = []
         self._closed = False
+        self._form: BlockForm | None = None
+        self._blocks: BlockFile | None = None
         self._bands = {b.index: b for b in info.bands}
         self._cache_bytes = _STREAM_CACHE[0]
         first = self._dataset()
@@ -174,6 +177,7 @@ class SceneReader:
         self._block = max(first.block_shapes[0]) if first.driver == TIFF.driver else 1
         heavy = math.prod(first.block_shapes[0]) * first.count * np.dtype(first.dtypes[0]).itemsize
         self._cache_bytes = min(max(_STREAM_CACHE[0], _BLOCKS_KEPT * heavy), _STREAM_CACHE[1])
+        self._form = BlockForm.of(first, path) if isinstance(path, Path) else None
         self._alpha = next((b.index for b in info.bands if b.role == "alpha"), None)
         flags = first.mask_flag_enums[0]
         self._has_mask = (
@@ -213,6 +217,9 @@ class SceneReader:
                 dataset.close()
             self._opened.clear()
             self._spare.clear()
+            if self._blocks is not None:
+                self._blocks.close()
+                self._blocks = None
         if isinstance(self._path, RemoteBlob):
             self._path.rest()
 
@@ -273,6 +280,9 @@ class SceneReader:
     def _stored(
         self, dataset: Any, bands: list[int], place: RasterioWindow, shape: tuple[int, int]
     ) -> NDArray[Any]:
+        own = self._own(dataset, bands, place, shape)
+        if own is not None:
+            return own
         try:
             out: NDArray[Any] = dataset.read(
                 bands, window=place, out_shape=(len(bands), *shape), resampling=Resampling.nearest
@@ -287,6 +297,24 @@ class SceneReader:
                 "Ingest the scene again.",
             ) from error
         return out
+
+    def _own(
+        self, dataset: Any, bands: list[int], place: RasterioWindow, shape: tuple[int, int]
+    ) -> NDArray[Any] | None:
+        """Whole blocks of a COG of ours at full resolution; None where GDAL is to read."""
+        if self._form is None or shape != (place.height, place.width):
+            return None
+        with self._lock:
+            if self._blocks is None:
+                if self._closed:
+                    raise FaultError("the reader is closed")
+                assert isinstance(self._path, Path)
+                self._blocks = BlockFile(self._path, self._form)
+            held = self._blocks
+        window = (place.col_off, place.row_off, place.width, place.height)
+        if not held.covers(window, self._info.grid.width, self._info.grid.height):
+            return None
+        return held.read(dataset, bands, window)
 
     def _fill(
         self,
@@ -331,6 +359,9 @@ class SceneReader:
                 dataset.close()
             self._opened.clear()
             self._spare.clear()
+            if self._blocks is not None:
+                self._blocks.close()
+                self._blocks = None
         if isinstance(self._path, RemoteBlob):
             self._path.rest()
 

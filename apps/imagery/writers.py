@@ -29,6 +29,8 @@ _PICTURE_BANDS = 4
 STREAM_OPTIONS: dict[str, Any] = GDAL_OPTIONS | {"GDAL_CACHEMAX": 64 * 2**20, "GDAL_NUM_THREADS": "2"}
 # Rasters up to this many bytes of pixels are laid down unpacked while they are converted.
 _STAGED_BYTES = 4 * 2**30
+# A layer up to this many bytes is laid down in memory, larger ones in a file.
+_LAYER_BYTES = 48 * 2**20
 
 
 def block_size(n_bands: int, itemsize: int) -> int:
@@ -46,10 +48,12 @@ def interleave(n_bands: int, dtype: str) -> str:
     return "pixel" if n_bands == 1 or is_picture else "band"
 
 
-def _packing(dtype: str) -> dict[str, Any]:
-    """Zstandard, which is read three times as fast as deflate and packs as well; with a predictor its least level serves."""
-    kind = np.dtype(dtype).kind
-    return {"compress": "ZSTD", "zstd_level": 1, "predictor": {"c": 1, "f": 3}.get(kind, 2)}
+def _packing(dtype: str, *, is_layer: bool = False) -> dict[str, Any]:
+    """Zstandard, which is read three times as fast as deflate and packs as well; with a predictor its least level serves. Floats
+    of a layer are mostly made of whole numbers: they repeat, and over the project's scenes pack as well without one (0.3 to 0.9
+    of their size against 0.25 to 0.85), in half the time."""
+    predictor = {"c": 1, "f": 1 if is_layer else 3}.get(np.dtype(dtype).kind, 2)
+    return {"compress": "ZSTD", "zstd_level": 1, "predictor": predictor}
 
 
 def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str) -> None:
@@ -80,14 +84,21 @@ def write_cog(source: Any, target: Path, *, n_bands: int, dtype: str) -> None:
         write_cog_of_plain(plain, target, n_bands=n_bands, dtype=dtype)
 
 
-def write_cog_of_plain(plain: Path, target: Path, *, n_bands: int, dtype: str, side: int | None = None) -> None:
+def write_cog_of_plain(plain: Path, target: Path, *, n_bands: int, dtype: str, side: int | None = None,
+                       is_layer: bool = False) -> None:
     """The COG of a GeoTIFF of ours, to which overviews are added. ``side`` of a block in pixels: a multiple of 16, by
     ``block_size`` without."""
     side = side or block_size(n_bands, np.dtype(dtype).itemsize)
     with rasterio.open(plain, "r+", driver="GTiff") as dataset:
         dataset.build_overviews(overview_factors(dataset.shape, side), Resampling.nearest)
-    rasterio_copy(plain, target, driver="GTiff", copy_src_overviews="YES", tiled=True, blockxsize=side, blockysize=side,
-                  interleave=interleave(n_bands, dtype), bigtiff="IF_SAFER", num_threads=2, **_packing(dtype))  # fmt: skip
+    _pack(plain, target, n_bands=n_bands, dtype=dtype, side=side, is_layer=is_layer)
+
+
+def _pack(source: Any, target: Path, *, n_bands: int, dtype: str, side: int, is_layer: bool = False) -> None:
+    """A GeoTIFF of a dataset and its overviews, laid out as a COG."""
+    rasterio_copy(source, target, driver="GTiff", copy_src_overviews="YES", tiled=True, blockxsize=side, blockysize=side,
+                  interleave=interleave(n_bands, dtype), bigtiff="IF_SAFER", num_threads=2,
+                  **_packing(dtype, is_layer=is_layer))  # fmt: skip
 
 
 def overview_factors(shape: tuple[int, int], side: int) -> list[int]:
@@ -127,27 +138,25 @@ def layer_bytes(
         plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
         # a block of a small layer ends with the layer: padding would be compressed, and decoded by everyone who reads it
         side = min(block_size(planes.shape[0], planes.dtype.itemsize), max(128, -(-max(grid.shape) // 16) * 16))
+        n_bands, dtype = planes.shape[0], planes.dtype.name
+        is_small = planes.nbytes <= _LAYER_BYTES and not is_picture
+        form: dict[str, Any] = {"driver": "MEM"} if is_small else {
+            "driver": "GTiff", "tiled": True, "blockxsize": side, "blockysize": side, "bigtiff": "IF_SAFER",
+            "interleave": interleave(n_bands, dtype), **({"photometric": "RGB", "alpha": "YES"} if is_picture else {}),
+        }  # fmt: skip
         with rasterio.open(
-            plain,
-            "w",
-            driver="GTiff",
-            count=planes.shape[0],
-            dtype=planes.dtype.name,
-            nodata=nodata,
-            tiled=True,
-            blockxsize=side,
-            blockysize=side,
-            bigtiff="IF_SAFER",
-            interleave=interleave(planes.shape[0], planes.dtype.name),
-            **({"photometric": "RGB", "alpha": "YES"} if is_picture else {}),
-            **grid_profile(grid),
+            "" if is_small else plain, "w", count=n_bands, dtype=dtype, nodata=nodata, **form, **grid_profile(grid)
         ) as out:
             out.write(planes)
             for i, text in enumerate(descriptions, 1):
                 out.set_band_description(i, text)
             if tags:
                 out.update_tags(**tags)
-        write_cog_of_plain(plain, cog, n_bands=planes.shape[0], dtype=planes.dtype.name, side=side)
+            if is_small:
+                out.build_overviews(overview_factors(out.shape, side), Resampling.nearest)
+                _pack(out, cog, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
+        if not is_small:
+            write_cog_of_plain(plain, cog, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
         return cog.read_bytes()
 
 
