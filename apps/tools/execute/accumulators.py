@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.core.geo.bins import counts_in_bins
+from apps.tools.execute.masks import all_true
 from apps.tools.execute.types import Sample
 
 CELL = 256
@@ -32,7 +33,7 @@ def cells(sample: Sample) -> Iterator[tuple[slice, slice]]:
 def valid_values(sample: Sample, at: tuple[slice, slice]) -> NDArray[Any]:
     """The valid values of a cell in row order; the cell itself, (rows, columns), where all are valid."""
     data, valid = sample.data[at], sample.valid[at]
-    return data if valid.all() else data[valid]
+    return data if all_true(valid) else data[valid]
 
 
 def _total(values: NDArray[np.float64]) -> float:

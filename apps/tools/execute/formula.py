@@ -18,12 +18,13 @@ import pyparsing as pp
 from numpy.typing import NDArray
 
 from apps.core.errors import ModelError
+from apps.tools.execute.masks import both, looked_at
 from apps.tools.execute.types import Plane
 
 MAX_LENGTH = 500
 MAX_DEPTH = 30
 # Values evaluated at once: the steps of a formula stay in the processor's cache.
-_STRIP_VALUES = 1 << 15
+_STRIP_VALUES = 1 << 14
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "abs": (1, np.abs), "sqrt": (1, np.sqrt), "exp": (1, np.exp), "log": (1, np.log), "log10": (1, np.log10),
     "sin": (1, np.sin), "cos": (1, np.cos), "tan": (1, np.tan), "asin": (1, np.arcsin), "acos": (1, np.arccos),
@@ -50,7 +51,7 @@ class Formula:
         valid: NDArray[np.bool_] | None = None
         for name in self.names:
             v = planes[name].valid
-            valid = v if valid is None else valid & v
+            valid = v if valid is None else both(valid, v)
         assert valid is not None
         data, finite = np.empty(valid.shape), np.empty(valid.shape, dtype=bool)
         rows = max(1, _STRIP_VALUES // max(1, valid.shape[1]))
@@ -62,8 +63,7 @@ class Formula:
                 if found is not strip:
                     strip[...] = found
                 np.isfinite(strip, out=finite[at])
-        finite &= valid
-        return Plane(data, finite)
+        return Plane(data, both(looked_at(finite), valid))
 
 
 def _value(tree: Any, planes: Mapping[str, NDArray[Any]], out: NDArray[np.float64] | None = None) -> Any:
@@ -77,7 +77,8 @@ def _value(tree: Any, planes: Mapping[str, NDArray[Any]], out: NDArray[np.float6
         return -_value(tree[1], planes)
     if head == "call":
         return FUNCTIONS[tree[1]][1](*(_value(a, planes) for a in tree[2]))
-    left, right = _value(tree[1], planes), _value(tree[2], planes)
+    # a left side that is arithmetic itself may use the place of the result
+    left, right = _value(tree[1], planes, out if head in _ARITHMETIC else None), _value(tree[2], planes)
     if head in _ARITHMETIC and isinstance(left, np.ndarray) and left.dtype == np.float64 and left.ndim:
         # a value in between is nobody else's: the result takes its place
         place = out if out is not None else left if tree[1][0] in _ARITHMETIC else None

@@ -26,6 +26,7 @@ from apps.core.ports import RasterReader, Window
 from apps.tools.contract import Node, ToolCancelledError
 from apps.tools.execute.accumulators import CELL, Moments
 from apps.tools.execute.checkpoint import Checkpoint
+from apps.tools.execute.masks import both, looked_at, n_true, whole
 from apps.tools.execute.types import Accumulator, NarrowPlane, Plane, Planned, RasterType, Sample, Target
 from apps.tools.region import RegionMask
 from apps.tools.sentences import without_paths
@@ -146,7 +147,7 @@ class _WindowReads:
         """Where the node's plane is valid and the region holds; not to be written to."""
         key = (node, window)
         if key not in self._inside:
-            self._inside[key] = self.plane(node, window).valid & inside
+            self._inside[key] = both(self.plane(node, window).valid, inside)
         return self._inside[key]
 
     def known(self, node: str, window: Window) -> dict[tuple[int, int], Any]:
@@ -383,13 +384,13 @@ class Engine:
     def _work(self, one: _Pass, window: Window) -> tuple[list[Any], list[tuple[str, Any, int, int, int, int]], int]:
         """What one window gives to the targets and figures of a pass."""
         reads = _WindowReads(self, one.bands)
-        inside = one.region.mask(window)
+        inside = whole(window[:1:-1]) if one.region.polygon is None else looked_at(one.region.mask(window))
         parts: list[Any] = []
         for t, accumulator in one.targets:
             planes = [reads.plane(n, window) for n in t]
             valid = reads.inside(t[0], window, inside)
             for p in planes[1:]:
-                valid = valid & p.valid
+                valid = both(valid, p.valid)
             held = tuple(p.held if getattr(accumulator, "takes_held", False) else p.data for p in planes)
             known = reads.known(t[0], window) if len(t) == 1 else {}
             parts.append(accumulator.gather(Sample(window, one.grid, held[0], valid, held, known)))
@@ -441,10 +442,10 @@ class Engine:
         joint = inside
         for i in self.program.raster_inputs(node):
             if not planned.resamples and self.program.type_of(i).grid == grid:
-                joint = joint & reads.plane(i, window).valid
+                joint = both(joint, reads.plane(i, window).valid)
         for scene_id, _, index in planned.bands:
-            joint = joint & reads.band(scene_id, index, window).valid
-        n_inside, n_joint, n_valid = (int(np.count_nonzero(x)) for x in (inside, joint, valid))
+            joint = both(joint, reads.band(scene_id, index, window).valid)
+        n_inside, n_joint, n_valid = (n_true(x) for x in (inside, joint, valid))
         span = self.program.type_of(node).range
         n_out = 0
         part = Moments().gather(Sample(window, grid, plane.held, valid, known=reads.known(node, window)))

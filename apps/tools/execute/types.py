@@ -20,6 +20,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore, Window
 from apps.core.registry import Registry
 from apps.tools.contract import Node, ToolContext
+from apps.tools.execute.masks import is_whole, looked_at
 
 Kind = Literal["scene", "raster", "mask", "classes", "value", "zones", "image"]
 
@@ -64,16 +65,14 @@ class NarrowPlane(Plane):
     """A plane in the narrower real type that it was read in. It is widened strip by strip where a formula takes it, so that the
     wide values stay in the processor's cache, or once as a whole where ``data`` is asked for. Masked values are NaN when wide."""
 
-    __slots__ = ("_held", "_is_whole", "_wide")
+    __slots__ = ("_held", "_wide")
     _held: NDArray[Any]
     _wide: NDArray[np.float64] | None
-    _is_whole: bool
 
     def __init__(self, held: NDArray[Any], valid: NDArray[np.bool_]):
         object.__setattr__(self, "_held", held)
         object.__setattr__(self, "_wide", None)
-        object.__setattr__(self, "_is_whole", bool(valid.all()))
-        object.__setattr__(self, "valid", valid)
+        object.__setattr__(self, "valid", looked_at(valid))
 
     @property
     def data(self) -> NDArray[np.float64]:  # type: ignore[override]
@@ -91,7 +90,7 @@ class NarrowPlane(Plane):
 
     def _widened(self, rows: slice) -> NDArray[np.float64]:
         wide = self._held[rows].astype(np.float64)
-        if not self._is_whole:
+        if not is_whole(self.valid):
             wide[~self.valid[rows]] = np.nan
         return wide
 
