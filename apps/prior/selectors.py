@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
@@ -41,20 +42,33 @@ def prior_outcomes(seq: int | None = None) -> list[Outcome]:
     ]
 
 
-def prior_rebuild(version: str | int | None = None) -> Table:
-    """The prior of a version (its name, a sequence number, or None for the head), from the log alone.
+def _point(version: str | int | None) -> tuple[int, str]:
+    """(sequence number, name) of a version: its name, ``log-N``, a sequence number, or None for the head.
 
-    NotFoundError for a name that is no version.
+    NotFoundError for a name that is no version and a point beyond the head: the log has no such state yet.
     """
-    if isinstance(version, str) and version.startswith("log-") and version[4:].isdigit():
-        version = int(version[4:])
-    if isinstance(version, str):
-        found = PriorVersion.objects.filter(name=version).first()
-        if found is None:
-            raise NotFoundError("version of the prior")
-        return build(prior_outcomes(found.seq), found.name)
-    seq = prior_head() if version is None else version
-    return build(prior_outcomes(seq), f"log-{seq}")
+    head = prior_head()
+    at = head if version is None else version
+    if isinstance(at, str):
+        n = re.fullmatch("log-([0-9]{1,18})", at)
+        if n is None:
+            found = PriorVersion.objects.filter(name=at).first()
+            if found is None:
+                raise NotFoundError("version of the prior")
+            return found.seq, found.name
+        at = int(n[1])
+    if not 0 <= at <= head:
+        raise NotFoundError("version of the prior")
+    return at, f"log-{at}"
+
+
+def prior_rebuild(version: str | int | None = None) -> Table:
+    """The prior of a version (its name, log-N, a sequence number, or None for the head), from the log alone.
+
+    NotFoundError for what is no version.
+    """
+    seq, name = _point(version)
+    return build(prior_outcomes(seq), name)
 
 
 def prior_digest(table: Table) -> str:
@@ -214,13 +228,11 @@ def prior_versions() -> QuerySet[PriorVersion]:
 
 
 def prior_export(version: str | None = None) -> list[dict[str, Any]]:
-    """Standing outcomes of a version as lines that ``prior_import`` takes."""
-    seq = None
-    if version is not None:
-        found = PriorVersion.objects.filter(name=version).first()
-        if found is None:
-            raise NotFoundError("version of the prior")
-        seq = found.seq
+    """Standing outcomes of a version (its name, log-N, or None for the head) as lines that ``prior_import`` takes.
+
+    NotFoundError for what is no version.
+    """
+    seq, _ = _point(version)
     return [
         {
             "task_type": o.task_type,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -186,6 +187,30 @@ def _line(raw: Mapping[str, Any], at: int, source: str) -> dict[str, Any]:
     }
 
 
+def outcomes_from_text(text: str) -> list[dict[str, Any]]:
+    """The objects of JSON Lines, for ``prior_import``. UserError BAD_ARGUMENT names the line that is none, or says that there is
+    no line."""
+    found: list[dict[str, Any]] = []
+    # JSON keeps other ends of lines (U+2028, …) as they are, so that a text may hold them
+    for at, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise UserError(
+                "BAD_ARGUMENT", f"Line {at} is no JSON object.", "Each line is one labelled outcome.", "Correct the line."
+            )
+        found.append(value)
+    if not found:
+        raise UserError(
+            "BAD_ARGUMENT", "The file holds no outcome.", "It is empty.", "Choose a file that an export of the prior wrote."
+        )
+    return found
+
+
 @transaction.atomic
 def prior_import(
     *, outcomes: Iterable[Mapping[str, Any]], author: str, reason: str = "", source: str = "offline", batch: str = ""
@@ -220,15 +245,18 @@ def prior_import(
 def prior_freeze(*, name: str, author: str, note: str = "", seq: int | None = None) -> PriorVersion:
     """Names a point of the log (None: its head) and keeps it for good, with the digest that a rebuild must give.
 
-    UserError CONFLICT where the name is taken; BAD_ARGUMENT for a point beyond the log.
+    UserError CONFLICT where the name is taken; BAD_ARGUMENT for a point beyond the log, or a name that could not be told apart
+    from a point (log-…, head) or shown on a line.
     """
     head = prior_head()
     at = head if seq is None else seq
-    if not name or len(name) > 80 or name.startswith("log-") or not 0 <= at <= head:
+    is_name = 0 < len(name) <= 80 and name.isprintable() and name == name.strip()
+    if not is_name or name.startswith("log-") or name == "head" or not 0 <= at <= head:
         raise UserError(
             "BAD_ARGUMENT",
             "The version cannot be frozen.",
-            f"It needs a name of up to 80 characters that does not start with log-, and a point of the log up to {head}.",
+            "It needs a name of up to 80 printed characters that is not “head” and does not start with log-, and a point of the "
+            f"log up to {head}.",
             "Choose another name or point.",
         )
     if PriorVersion.objects.filter(name=name).exists():

@@ -213,18 +213,7 @@ def prior_upload(request: HttpRequest) -> HttpResponse:
             f"Up to {IMPORT_MAX_BYTES // 1_000_000} MB of JSON Lines are read here.",
             "Choose a file that Export or another installation wrote; larger ones: ./rsure prior import FILE.",
         )
-    lines = []
-    # JSON keeps other ends of lines (U+2028, …) as they are, so that a text may hold them
-    for at, line in enumerate(file.read().decode("utf-8-sig", "replace").split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise UserError("BAD_ARGUMENT", f"Line {at} is no JSON object.", "Nothing was imported.", "Correct the line.")
-        lines.append(found)
+    lines = services.outcomes_from_text(file.read().decode("utf-8-sig", "replace"))
     new = services.prior_import(
         outcomes=lines, author=user.get_username(), reason=request.POST.get("reason", "").strip(), batch=file.name or "upload"
     )

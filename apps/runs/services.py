@@ -130,6 +130,13 @@ def question_text(text: str, form: dict[str, Any] | None) -> str:
         raise UserError(
             "BAD_QUESTION", "There is no question.", "The words are empty.", "Ask in a sentence, or fill in the form."
         )
+    if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise UserError(
+            "BAD_QUESTION",
+            "The question cannot be kept.",
+            "It holds a NUL character, or half of one.",
+            "Take it out, or type the words again.",
+        )
     if len(text) > MAX_QUESTION:
         raise UserError(
             "BAD_QUESTION",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -37,13 +38,13 @@ def verifier_folder(kind: str) -> Path:
 
 def verifier_path(kind: str, version: str) -> Path:
     """The candidate's file. UserError NOT_FOUND where there is none."""
-    path = verifier_folder(kind) / f"{version}.json"
+    held = verifier_candidates(kind)
+    if version not in held:
+        what = f"There is no {kind} candidate {version[:80]!r}."
+        raise UserError("NOT_FOUND", what, f"Held: {', '.join(held) or 'none'}.", "Fit one first.")
     if kind == "calibrated" and version in _shipped():
         return WEIGHTS / f"{version}.json"
-    if not version or path.parent != verifier_folder(kind) or not path.is_file():
-        held = ", ".join(verifier_candidates(kind)) or "none"
-        raise UserError("NOT_FOUND", f"There is no {kind} candidate {version!r}.", f"Held: {held}.", "Fit one first.")
-    return path
+    return verifier_folder(kind) / f"{version}.json"
 
 
 def verifier_candidates(kind: str) -> list[str]:
@@ -88,9 +89,9 @@ def verifier_roll_back(kind: str) -> str:
 def verifier_keep(kind: str, version: str, text: str) -> Path:
     """Keeps a candidate, whole or not at all. UserError CONFLICT where the version exists: it never changes."""
     path = verifier_folder(kind) / f"{version}.json"
-    if path.exists() or not version.replace("-", "").replace(".", "").replace("_", "").isalnum():
-        fix = "Take another name of letters, digits, dots and dashes."
-        raise UserError("CONFLICT", f"The version {version!r} cannot be used.", "It exists, or is no plain name.", fix)
+    if not re.fullmatch(r"[\w.-]{1,80}", version) or not version.strip("-._") or path.exists():
+        fix = "Take another name of up to 80 letters, digits, dots and dashes."
+        raise UserError("CONFLICT", f"The version {version[:80]!r} cannot be used.", "It exists, or is no plain name.", fix)
     draft = path.with_suffix(f".{os.getpid()}.tmp")
     draft.write_text(text)
     draft.replace(path)

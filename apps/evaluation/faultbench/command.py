@@ -104,6 +104,9 @@ def _chosen(options: dict[str, Any]) -> tuple[list[BenchCase], list[Fault], list
     cases = [c for c in bench_cases() if (not c.is_slow if not prefixes else any(c.name.startswith(p) for p in prefixes))]
     if not cases:
         raise UserError("BAD_ARGUMENT", "No case has such a name.", f"Asked: {', '.join(prefixes)}.", "See --list.")
+    limit = options.get("limit")
+    if limit is not None and limit < 1:
+        raise UserError("BAD_ARGUMENT", f"A limit of {limit} is impossible.", "It is below 1.", "Give --limit 1 or more.")
     configurations = _words(options.get("configurations") or ",".join(CONFIGURATIONS))
     if set(configurations) - {*CONFIGURATIONS, WITHOUT_PIXELS}:
         raise UserError(

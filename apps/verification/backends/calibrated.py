@@ -129,14 +129,24 @@ class CalibratedVerifier:
 def read_samples(path: Path) -> list[dict[str, Any]]:
     """Lines of ``{"group": task, "label": 0|1, "features": {name: number}, "weight": 1}``. Raises ValueError with the line."""
     samples = []
-    for at, line in enumerate(path.read_text().splitlines(), start=1):
+    for at, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
         if not line.strip():
             continue
-        sample = json.loads(line)
-        if sample.get("label") not in (0, 1) or not isinstance(sample.get("features"), dict):
-            raise ValueError(f"{path.name}:{at}: a sample needs label 0 or 1 and features")
+        try:
+            sample = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path.name}:{at}: it is no JSON") from error
+        if not isinstance(sample, dict) or sample.get("label") not in (0, 1) or not _are_numbers(sample.get("features")):
+            raise ValueError(f"{path.name}:{at}: a sample needs label 0 or 1, and features with a number or null each")
+        weight = sample.get("weight", 1.0)
+        if not isinstance(weight, int | float) or not 0 < weight <= 1e9:
+            raise ValueError(f"{path.name}:{at}: a weight is a number above 0")
         samples.append(sample)
     return samples
+
+
+def _are_numbers(features: Any) -> bool:
+    return isinstance(features, dict) and all(v is None or isinstance(v, int | float) for v in features.values())
 
 
 def fit(

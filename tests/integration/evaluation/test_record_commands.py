@@ -95,6 +95,9 @@ def test_fit_compare_promote_and_the_way_back(tmp_path: Path, capsys: pytest.Cap
     assert calibrated_weights().version == shipped
     assert run(capsys, "verifier", "rollback")[0] == 2
     assert run(capsys, "verifier", "promote", "../mine-1")[0] == 2
+    for name in ("x" * 300, "../mine", "..", "-", "", "a b", "a\n"):
+        status, _, err = run(capsys, "verifier", "fit", "--samples", file, f"--version={name}")
+        assert (status, err[:9]) == (2, "CONFLICT:"), name
     assert run(capsys, "verifier", "promote", "unheard-of")[0] == 2
 
 

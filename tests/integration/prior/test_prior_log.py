@@ -24,6 +24,7 @@ from apps.prior.selectors import (
     prior_view,
 )
 from apps.prior.services import (
+    outcomes_from_text,
     prior_freeze,
     prior_import,
     prior_record_verdict,
@@ -150,7 +151,9 @@ def test_the_view_costs_at_most_three_queries(django_assert_max_num_queries: Any
 def test_the_command(tmp_path: Path) -> None:
     def run(*arguments: str) -> list[str]:
         out = StringIO()
-        call_command("prior", *arguments, stdout=out)
+        with pytest.raises(SystemExit) as ended:
+            call_command("prior", *arguments, stdout=out)
+        assert ended.value.code == 0
         return out.getvalue().splitlines()
 
     assert "0.500" in run("show")[0]
@@ -166,9 +169,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert rebuilt["digest"] == frozen["digest"]
     assert rebuilt["is_same"] is True
     assert len(run("export")) == 3
-    with pytest.raises(SystemExit) as stopped:
-        run("import", str(tmp_path / "absent.jsonl"))
-    assert stopped.value.code == 2
+    assert [len(run("export", "--version", v)) for v in ("one", "log-3", "log-2", "log-0")] == [3, 3, 2, 0]
+    assert run("show", "--task-type", "nothing_of_the_kind") == ["No cell of the prior is of that level and task type."]
 
 
 @pytest.mark.parametrize(
@@ -176,21 +178,54 @@ def test_the_command(tmp_path: Path) -> None:
     [
         (
             ("show", "--version", "nope"),
-            "such version of the prior.\n  Why: Known are kept-1.\n  What to do: Name one of them",
+            "such version of the prior.\n  Why: Known are kept-1, and the log ends at log-1.\n  What to do: Name one of them",
         ),
         (("compare", "nope"), "no such version of the prior"),
-        (
-            ("export", "--out", "{folder}/absent/prior.jsonl"),
-            "“prior.jsonl” cannot be written.\n  Why: No such file or",
+        (("export", "--out", "{folder}/absent/prior.jsonl"), "“prior.jsonl” cannot be used.\n  Why: No such file or"),
+        (("export", "--out", "{folder}"), "cannot be used.\n  Why: Is a directory"),
+        (("import", "{folder}/absent.jsonl"), "“absent.jsonl” cannot be used.\n  Why: No such file or directory"),
+        (("import", "{folder}"), "Why: Is a directory"),
+        (("import", "{folder}/empty"), "The file holds no outcome.\n  Why: It is empty."),
+        (("import", "{folder}/deep"), "Line 1 is no JSON object."),
+        (("import", "{folder}/list"), "Line 2 is no JSON object."),
+        (("import", "{folder}/binary"), "Line 1 is no JSON object."),
+        (("freeze", ""), "The version cannot be frozen."),
+        (("freeze", "head"), "printed characters that is not “head”"),
+        (("freeze", "two\nlines"), "The version cannot be frozen."),
+        *(
+            ((verb, *option, version), "and the log ends at log-1.")
+            for verb, option in (("show", ["--version"]), ("export", ["--version"]), ("rebuild", []), ("compare", ["log-1"]))
+            for version in ("log-2", "log-99999999999999999999", "log-", "log--1", "log-\u0661")
         ),
-        (("import", "{folder}/absent.jsonl"), "“absent.jsonl” cannot be read.\n  Why: No such file or directory"),
+        (("rollback", "log-9"), "no such version of the prior"),
+        (("use", "log-9"), "no such version of the prior"),
     ],
 )
-def test_what_the_command_cannot_do_is_told_in_three_lines(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_what_the_command_cannot_do_is_told_in_three_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    say(True)
     prior_freeze(name="kept-1", author="a test")
-    errors = StringIO()
+    for name, content in (("empty", b"\n"), ("deep", b"[" * 100_000), ("list", b"{}\n[]\n"), ("binary", bytes(range(128, 256)))):
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(SystemExit) as stopped:
-        call_command("prior", *(a.format(folder=tmp_path) for a in arguments), stdout=StringIO(), stderr=errors)
+        call_command("prior", *(a.format(folder=tmp_path) for a in arguments), stdout=StringIO())
     assert stopped.value.code == 2
-    assert told in errors.getvalue()
-    assert "\n  What to do: " in errors.getvalue()
+    errors = capsys.readouterr().err
+    assert told in errors
+    assert "\n  What to do: " in errors
+    assert PriorEvent.objects.count() == 1
+
+
+def test_what_an_export_writes_is_taken_whatever_its_texts_hold(tmp_path: Path) -> None:
+    say(True, coarse="count\u2028two", fine="f\u0085g")
+    file = tmp_path / "out.jsonl"
+    with pytest.raises(SystemExit) as ended:
+        call_command("prior", "export", "--out", str(file), stdout=StringIO())
+    assert ended.value.code == 0
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())  # as an editor may leave it
+    assert outcomes_from_text(file.read_text("utf-8-sig")) == prior_export()
+    with pytest.raises(SystemExit) as ended:
+        call_command("prior", "import", str(file), stdout=StringIO())
+    assert ended.value.code == 0
+    assert [line["coarse"] for line in prior_export()] == ["count\u2028two"] * 2

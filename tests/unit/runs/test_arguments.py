@@ -8,6 +8,7 @@ import shapely
 
 from apps.core.errors import UserError
 from apps.runs.arguments import choices_from_text, dates_from_words, region_from_text, roles_from_text
+from apps.runs.services import question_text
 
 
 def test_roles() -> None:
@@ -27,6 +28,13 @@ def test_choices() -> None:
     for text in ("{", '"x"', "{}", '{"A": {}}'):
         with pytest.raises(UserError):
             choices_from_text(text)
+
+
+@pytest.mark.parametrize("text", ["mean\x00 NDVI", "caf\udce9", "", " \n", "x" * 5000])
+def test_a_question_that_cannot_be_kept(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        question_text(text, None)
+    assert caught.value.code == "BAD_QUESTION"
 
 
 def test_dates_are_utc_and_one_a_file() -> None:

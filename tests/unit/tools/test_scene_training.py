@@ -35,6 +35,22 @@ def test_the_split_is_by_name_in_the_stated_shares_and_without_overlap(tmp_path:
     assert len(set(digests)) == 120
 
 
+def test_a_folder_without_pictures_and_a_batch_that_they_do_not_fill_are_told(tmp_path: Path) -> None:
+    from apps.core.errors import UserError
+    from apps.tools.zoo.training.steps import check_batch
+
+    (tmp_path / "green").mkdir()
+    with pytest.raises(UserError, match="no pictures of the split “val”"):
+        read_split(tmp_path, "val")
+    (tmp_path / "val" / "green").mkdir(parents=True)
+    (tmp_path / "val" / "green" / "1.jpg").write_text("no picture")
+    with pytest.raises(UserError, match="green/1.jpg is no picture"):
+        read_split(tmp_path, "val")
+    check_batch(16, 16)
+    with pytest.raises(UserError, match="There are 15 pictures"):
+        check_batch(15, 16)
+
+
 def test_views_are_drawn_from_their_generator_and_keep_the_picture() -> None:
     rng = np.random.default_rng(0)
     patches = rng.integers(40, 200, (5, 64, 64, 3)).astype(np.uint8)

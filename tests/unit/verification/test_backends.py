@@ -142,9 +142,13 @@ def test_fit_keeps_a_feature_that_contradicts_its_direction_at_zero() -> None:
 
 def test_samples_that_are_none_are_named(tmp_path: Path) -> None:
     file = tmp_path / "f.jsonl"
-    file.write_text('{"label": 1, "features": {}}\n{"label": 2, "features": {}}\n')
-    with pytest.raises(ValueError, match=":2:"):
-        read_samples(file)
+    for wrong in (
+        '{"label": 2, "features": {}}', '[1]', '3', "torn", "[" * 100_000, '{"label": 1}', '{"label": 1, "features": {"a": "b"}}',
+        '{"label": 1, "features": {}, "weight": -1}', '{"label": 1, "features": {}, "weight": NaN}',
+    ):  # fmt: skip
+        file.write_text('\ufeff{"label": 1, "features": {"support": null}}\n' + wrong + "\n")
+        with pytest.raises(ValueError, match=":2:"):
+            read_samples(file)
 
 
 # --- panel --------------------------------------------------------------------------------------------------------------------

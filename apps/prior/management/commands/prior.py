@@ -12,13 +12,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from apps.core.errors import NotFoundError, UserError
+from apps.core.exits import EXIT_DONE, EXIT_FAULT, guarded
 from apps.prior.models import PriorVersion
-from apps.prior.selectors import prior_compare, prior_digest, prior_export, prior_rebuild, prior_table
-from apps.prior.services import prior_freeze, prior_import, prior_rollback, prior_use
+from apps.prior.selectors import prior_compare, prior_digest, prior_export, prior_head, prior_rebuild, prior_table
+from apps.prior.services import outcomes_from_text, prior_freeze, prior_import, prior_rollback, prior_use
 
 
 class Command(BaseCommand):
     help = "Shows, exports, imports and rebuilds the task-tool reliability prior."
+    requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         return super().create_parser("./rsure", subcommand, formatter_class=argparse.HelpFormatter, **kwargs)
@@ -31,8 +33,8 @@ class Command(BaseCommand):
         show.add_argument("--task-type", default="")
         show.add_argument("--json", action="store_true")
         export = actions.add_parser("export", help="standing outcomes as JSON Lines")
-        export.add_argument("--version", dest="prior_version")
-        export.add_argument("--out", type=Path)
+        export.add_argument("--version", dest="prior_version", help="name of a version, or log-N; default the head of the log")
+        export.add_argument("--out", type=Path, metavar="FILE", help="a file in place of standard output")
         load = actions.add_parser("import", help="labelled outcomes from JSON Lines; what was imported before is skipped")
         load.add_argument("file", help="a file, or - for standard input")
         load.add_argument("--source", choices=("offline", "import"), default="offline")
@@ -55,24 +57,22 @@ class Command(BaseCommand):
         compare.add_argument("other", nargs="?")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            self._act(options)
-        except UserError as error:
-            self.stderr.write(f"{error.code}: {error.what}\n  Why: {error.why}\n  What to do: {error.fix}")
-            sys.exit(2)
+        sys.exit(guarded(lambda: self._act(options), options))
 
-    def _act(self, options: dict[str, Any]) -> None:
+    def _act(self, options: dict[str, Any]) -> int:
+        """Exit status; UserError for bad input."""
         try:
-            getattr(self, f"_{options['action']}")(options)
+            status: int | None = getattr(self, f"_{options['action']}")(options)
         except NotFoundError as error:
             known = ", ".join(PriorVersion.objects.order_by("seq").values_list("name", flat=True))
             raise UserError(
                 "NOT_FOUND",
                 "There is no such version of the prior.",
-                f"Known are {known}." if known else "No version was ever named.",
+                (f"Known are {known}" if known else "No version was ever named") + f", and the log ends at log-{prior_head()}.",
                 "Name one of them, or name the log's head with `./rsure prior freeze NAME`.",
                 status=404,
             ) from error
+        return EXIT_DONE if status is None else status
 
     def _line(self, value: Any) -> None:
         self.stdout.write(json.dumps(value, ensure_ascii=False, sort_keys=True))
@@ -83,7 +83,9 @@ class Command(BaseCommand):
             for row in rows:
                 self._line(dataclasses.asdict(row))
             return
-        if not rows:
+        if not rows and (options["level"] or options["task_type"]):
+            self.stdout.write("No cell of the prior is of that level and task type.")
+        elif not rows:
             self.stdout.write("The prior's log is empty: every configuration stands at 0.500 [0.050, 0.950], n = 0.")
         for r in rows:
             where = r.fine or r.coarse or r.tool or "everything"
@@ -95,15 +97,7 @@ class Command(BaseCommand):
     def _export(self, options: dict[str, Any]) -> None:
         lines = [json.dumps(line, ensure_ascii=False, sort_keys=True) for line in prior_export(options["prior_version"])]
         if options["out"]:
-            try:
-                options["out"].write_text("".join(f"{line}\n" for line in lines))
-            except OSError as error:
-                raise UserError(
-                    "BAD_ARGUMENT",
-                    f"“{options['out'].name}” cannot be written.",
-                    str(error.strerror),
-                    "Give --out a file in a folder that is there and is yours.",
-                ) from error
+            options["out"].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             self._line({"exported": len(lines)})
         else:
             for line in lines:
@@ -111,21 +105,8 @@ class Command(BaseCommand):
 
     def _import(self, options: dict[str, Any]) -> None:
         name = options["file"]
-        try:
-            text = sys.stdin.read() if name == "-" else Path(name).read_text()
-            outcomes = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except OSError as error:
-            what = f"“{Path(name).name}” cannot be read."
-            raise UserError("UNREADABLE", what, str(error.strerror), "Check the path.") from error
-        except ValueError as error:
-            raise UserError(
-                "BAD_ARGUMENT", "The file is no JSON Lines.", str(error)[:200], "Give a labelled outcome a line, as JSON."
-            ) from error
-        bad = next((i for i, o in enumerate(outcomes, start=1) if not isinstance(o, dict)), None)
-        if bad is not None:
-            raise UserError(
-                "BAD_ARGUMENT", f"Line {bad} is no object.", "Each line is one labelled outcome.", "Correct the line."
-            )
+        text = (sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()).decode("utf-8-sig", "replace")
+        outcomes = outcomes_from_text(text)
         n = prior_import(
             outcomes=outcomes,
             author=options["author"],
@@ -135,7 +116,7 @@ class Command(BaseCommand):
         )
         self._line({"imported": n, "skipped": len(outcomes) - n})
 
-    def _rebuild(self, options: dict[str, Any]) -> None:
+    def _rebuild(self, options: dict[str, Any]) -> int:
         names = [options["version"]] if options["version"] else list(PriorVersion.objects.values_list("name", flat=True))
         wrong = 0
         for name in names:
@@ -163,8 +144,7 @@ class Command(BaseCommand):
                     "is_same": None,
                 }
             )
-        if wrong:
-            sys.exit(1)
+        return EXIT_FAULT if wrong else EXIT_DONE
 
     def _freeze(self, options: dict[str, Any]) -> None:
         version = prior_freeze(name=options["name"], author=options["author"], note=options["note"])

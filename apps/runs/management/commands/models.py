@@ -15,6 +15,7 @@ from apps.core.exits import EXIT_DONE, guarded
 from apps.tools.zoo import registry
 from apps.tools.zoo.cards import ModelCard
 from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_onnxruntime, has_torch, has_ultralytics
+from apps.tools.zoo.training import detector, scene, steps
 
 
 class Command(BaseCommand):
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         one = verbs.add_parser("show", help="a model's whole card")
         one.add_argument("name")
         one = verbs.add_parser("add", help="add a weights file: Ultralytics .pt, .onnx, .torchscript, .rsw")
-        one.add_argument("file", type=Path)
+        one.add_argument("file", type=Path, help="the weights")
         _about(one)
         one = verbs.add_parser("install", help="fetch a model that zoo.json names, or by --url and --sha256")
         one.add_argument("name")
@@ -134,14 +135,22 @@ class Command(BaseCommand):
         self.stdout.write(f"{options['name']} is removed.")
 
     def _train(self, options: dict[str, Any]) -> None:
+        recipe = {"detector": detector, "scene": scene}[options["what"]]
+        # the options are read before torch is asked for: help and a slip of the pen need none
+        given = recipe.parser(f"rsure models train {options['what']}").parse_args(options["rest"])
+        options |= vars(given)  # what the system refuses of its paths is bad input too
+        for name, is_there in (("data", given.data.is_dir()), ("init", given.init is None or given.init.is_file())):
+            if not is_there:
+                thing = "folder" if name == "data" else "file"
+                raise UserError(
+                    "UNREADABLE",
+                    f"There is no {thing} “{options[name].name[:80]}”.",
+                    f"--{name} leads to none.",
+                    "Check the path.",
+                )
         if not has_torch():
             raise UserError("MODEL_MISSING", "Nothing can be trained here.", "torch is not at hand.", HOW_TO_SWITCH_ON)
-        sys.argv[0] = f"models train {options['what']}"
-        if options["what"] == "detector":
-            from apps.tools.zoo.training.detector import main
-        else:
-            from apps.tools.zoo.training.scene import main
-        main(options["rest"])
+        recipe.run(given)
 
 
 def _about(parser: argparse.ArgumentParser, *, with_name: bool = True) -> None:
@@ -152,7 +161,7 @@ def _about(parser: argparse.ArgumentParser, *, with_name: bool = True) -> None:
     parser.add_argument("--gsd", default="", help="range of GSD in metres it was made for, as 0.1-0.5")
     parser.add_argument("--licence", default="")
     parser.add_argument("--trust", action="store_true", help="a .pt is a pickle and can run any code: only from whom you trust")
-    parser.add_argument("--max-mb", type=int, default=2000)
+    parser.add_argument("--max-mb", type=steps.whole(1), default=2000, metavar="N", help="the largest file that is taken")
 
 
 def _classes(options: dict[str, Any]) -> tuple[str, ...]:
@@ -169,8 +178,10 @@ def _gsd(options: dict[str, Any]) -> tuple[float, float] | None:
         raise UserError(
             "BAD_ARGUMENT", f"--gsd {text} is no range.", "It is two numbers in metres.", "Give --gsd 0.1-0.5"
         ) from error
-    if not 0 < low <= high:
-        raise UserError("BAD_ARGUMENT", f"--gsd {text} is no range.", "Low comes before high.", "Give --gsd 0.1-0.5")
+    if not 0 < low <= high < 1e6:
+        raise UserError(
+            "BAD_ARGUMENT", f"--gsd {text} is no range.", "Low comes before high, both in metres.", "Give --gsd 0.1-0.5"
+        )
     return low, high
 
 

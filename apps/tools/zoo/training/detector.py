@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from apps.tools.zoo.runtime import torch_module, ultralytics_module
 from apps.tools.zoo.states import FORMAT
 from apps.tools.zoo.training.checkpoints import resume_from, save_checkpoint, warm_start, write_whole
-from apps.tools.zoo.training.steps import average_into, log_step, run_parser, take_step
+from apps.tools.zoo.training.steps import average_into, check_pictures, log_step, rate, run_parser, take_step, whole
 
 CLASSES = ("vehicle", "plane", "ship")
 # Classes annotated per domain; 0: not annotated there, left out of the class loss and of the scores.
@@ -67,7 +67,7 @@ class Picture:
 
 
 def read_split(folder: Path, split: str) -> list[Picture]:
-    """Pictures of images/<split> with labels/<split>, in name order. Raises FileNotFoundError where the folder has none."""
+    """Pictures of images/<split> with labels/<split>, in name order. UserError UNREADABLE where the folder has none."""
     import cv2
 
     cv2.setNumThreads(1)
@@ -82,8 +82,7 @@ def read_split(folder: Path, split: str) -> list[Picture]:
         boxes = np.array([[r[0], (r[1] - r[3] / 2) * w, (r[2] - r[4] / 2) * h, (r[1] + r[3] / 2) * w, (r[2] + r[4] / 2) * h]
                           for r in rows if len(r) == 5], np.float32).reshape(-1, 5)
         out.append(Picture(path.stem, image, boxes))
-    if not out:
-        raise FileNotFoundError(f"no pictures in images/{split}")
+    check_pictures(len(out), split)
     return out
 
 
@@ -323,18 +322,27 @@ def write_state(state: dict[str, Any], path: Path) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--init", type=Path, default=None, help="warm start: an Ultralytics .pt that you trust, or .rsw weights")
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--imgsz", type=int, default=416)
-    parser.add_argument("--lr", type=float, default=1.5e-3)
-    parser.add_argument("--freeze", type=int, default=5, help="first layers kept as they are")
-    parser.add_argument("--threads", type=int, default=2, help="of torch; 1 where the cores are shared with other work")
+    parser.add_argument("--steps", type=whole(1), default=1500)
+    parser.add_argument("--batch", type=whole(1), default=16)
+    parser.add_argument("--imgsz", type=whole(32, step=32), default=416, help="side of a sample in pixels")
+    parser.add_argument("--lr", type=rate, default=1.5e-3)
+    parser.add_argument("--freeze", type=whole(0), default=5, help="first layers kept as they are")
+    parser.add_argument("--threads", type=whole(1), default=2, help="of torch; 1 where the cores are shared with other work")
+
+
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
+    """The recipe's options; needs no torch."""
+    return run_parser(__doc__, add_arguments, prog)
+
+
+def run(a: argparse.Namespace) -> None:
+    """Trains as the options say and prints where the weights lie."""
+    print(train(a.data, a.out, init=a.init, steps=a.steps, batch=a.batch, size=a.imgsz, lr=a.lr, freeze=a.freeze, seed=a.seed,
+                resume=a.resume, threads=a.threads))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    a = run_parser(__doc__, add_arguments).parse_args(argv)
-    print(train(a.data, a.out, init=a.init, steps=a.steps, batch=a.batch, size=a.imgsz, lr=a.lr, freeze=a.freeze, seed=a.seed,
-                resume=a.resume, threads=a.threads))
+    run(parser().parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -20,13 +20,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.core.errors import UserError
 from apps.tools.zoo.classifiers import INPUT
 from apps.tools.zoo.networks import efficientnet_lite0, lite0_short, small_resnet
 from apps.tools.zoo.runtime import torch_module
 from apps.tools.zoo.states import FORMAT, load_state
 from apps.tools.zoo.training.checkpoints import resume_from, save_checkpoint, warm_start, write_whole
 from apps.tools.zoo.training.patches import train_patches
-from apps.tools.zoo.training.steps import average_into, batch_at, log_step, run_parser, seed_step, take_step
+from apps.tools.zoo.training.steps import (
+    average_into,
+    batch_at,
+    check_batch,
+    check_pictures,
+    log_step,
+    rate,
+    run_parser,
+    seed_step,
+    take_step,
+    whole,
+)
 
 
 def build(architecture: str, n_classes: int) -> Any:
@@ -41,8 +53,11 @@ def split_of(name: str) -> str:
 
 
 def read_split(data: Path, split: str) -> tuple[list[NDArray[np.uint8]], NDArray[np.int64], list[str]]:
-    """(pictures as RGB uint8, class numbers, class names) of data/<split>/<class>/, or of data/<class>/ split by ``split_of``."""
-    from PIL import Image
+    """(pictures as RGB uint8, class numbers, class names) of data/<split>/<class>/, or of data/<class>/ split by ``split_of``.
+
+    UserError UNREADABLE where there is none, or one cannot be read.
+    """
+    from PIL import Image, UnidentifiedImageError
 
     whole = not (data / split).is_dir()
     top = data if whole else data / split
@@ -52,9 +67,14 @@ def read_split(data: Path, split: str) -> tuple[list[NDArray[np.uint8]], NDArray
         for path in sorted((top / name).iterdir()):
             if whole and split_of(path.name) != split:
                 continue
-            with Image.open(path) as image:
-                pictures.append(np.asarray(image.convert("RGB")))
+            try:
+                with Image.open(path) as image:
+                    pictures.append(np.asarray(image.convert("RGB")))
+            except (UnidentifiedImageError, ValueError) as error:
+                raise UserError("UNREADABLE", f"{name}/{path.name} is no picture that can be read.", str(type(error).__name__),
+                                "Take it out of the folder, or export it again.") from error
             numbers.append(k)
+    check_pictures(len(pictures), split)
     return pictures, np.array(numbers), classes
 
 
@@ -156,6 +176,7 @@ def train(data: Path, out: Path, *, architecture: str, init: Path | None, epochs
     torch.set_num_threads(threads)
     out.mkdir(parents=True, exist_ok=True)
     pictures, truth, classes = read_split(data, "train")
+    check_batch(len(pictures), batch)
     side = INPUT[architecture][0]
     model = build(architecture, len(classes))
     if init is not None:
@@ -267,18 +288,27 @@ def write_state(state: dict[str, Any], path: Path, architecture: str, classes: S
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--architecture", choices=sorted(INPUT), default="efficientnet_lite0")
     parser.add_argument("--init", type=Path, default=None, help="ImageNet weights as a state dict")
-    parser.add_argument("--epochs", type=int, default=16)
-    parser.add_argument("--batch", type=int, default=None, help="32 for efficientnet_lite0, else 64")
-    parser.add_argument("--lr", type=float, default=None, help="0.002 (AdamW); 0.1 (SGD) without --init on patches")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--epochs", type=whole(1), default=16)
+    parser.add_argument("--batch", type=whole(1), default=None, help="32 for efficientnet_lite0, else 64")
+    parser.add_argument("--lr", type=rate, default=None, help="0.002 (AdamW); 0.1 (SGD) without --init on patches")
+    parser.add_argument("--threads", type=whole(1), default=2)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    a = run_parser(__doc__, add_arguments).parse_args(argv)
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
+    """The recipe's options; needs no torch."""
+    return run_parser(__doc__, add_arguments, prog)
+
+
+def run(a: argparse.Namespace) -> None:
+    """Trains as the options say and prints where the weights lie."""
     small = INPUT[a.architecture][0] == 64
     print(train(a.data, a.out, architecture=a.architecture, init=a.init, epochs=a.epochs,
                 batch=a.batch or (64 if small else 32), lr=a.lr or (0.1 if small and a.init is None else 2e-3), seed=a.seed,
                 resume=a.resume, threads=a.threads))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    run(parser().parse_args(argv))
 
 
 if __name__ == "__main__":

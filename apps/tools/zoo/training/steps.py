@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,18 +13,62 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.core.errors import UserError
 from apps.tools.zoo.runtime import torch_module
 
+MOST = 1_000_000_000
 
-def run_parser(description: str | None, add_arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
-    """Data, place, resume and seed, and then what the recipe adds."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
+
+def run_parser(description: str | None, add_arguments: Callable[[argparse.ArgumentParser], None], prog: str | None = None
+               ) -> argparse.ArgumentParser:
+    """Data, place, resume and seed, and then what the recipe adds; ``prog`` is what the help calls the program."""
+    parser = argparse.ArgumentParser(prog, description=description)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="labelled pictures, laid out as told above")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets checkpoint, log and weights")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="the same seed draws the same pictures")
     add_arguments(parser)
     return parser
+
+
+def whole(least: int, *, step: int = 1) -> Callable[[str], int]:
+    """A type for argparse: a whole number that is not below ``least`` and a multiple of ``step``."""
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= MOST or value % step:
+            of = f", a multiple of {step}" if step > 1 else ""
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from {least:,} to {MOST:,}{of}")
+        return value
+
+    return read
+
+
+def rate(text: str) -> float:
+    """A type for argparse: a step size, above 0 and up to 10."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 10:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number above 0 and up to 10")
+    return value
+
+
+def check_pictures(n: int, split: str) -> None:
+    """UserError UNREADABLE where a split has no pictures."""
+    if n == 0:
+        raise UserError("UNREADABLE", "There is nothing to train on.", f"The folder has no pictures of the split “{split}”.",
+                        "Give --data a folder that is laid out as --help tells.")
+
+
+def check_batch(n: int, batch: int) -> None:
+    """UserError BAD_ARGUMENT where the pictures do not fill one batch."""
+    if batch > n:
+        raise UserError("BAD_ARGUMENT", f"A batch of {batch:,} cannot be filled.", f"There are {n:,} pictures.",
+                        "Give a smaller --batch, or more pictures.")
 
 
 def batch_at(seed: int, step: int, n: int, batch: int) -> NDArray[np.int64]:
