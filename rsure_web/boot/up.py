@@ -1,6 +1,7 @@
 """`./rsure up`: sets up, serves, supervises, and stops all that it started."""
 
 import argparse
+import errno
 import fcntl
 import http.client
 import json
@@ -121,14 +122,30 @@ def _only_one(home: Path) -> Iterator[Callable[[str], None]]:
 
 
 def _is_free(host: str, port: int) -> bool:
+    """Whether nobody listens there. SetupError for a port or an address that cannot be listened on at all."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-        except OSError:
+    except PermissionError:
+        raise SetupError(f"port {port} may not be used by this user. Choose one above 1023: ./rsure up --port N") from None
+    except (UnicodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             return False
+        what = f"“{host[:80]}” is no address of this machine"
+        raise SetupError(f"{what}. Leave --host out, or name one of its own: ./rsure up --host 0.0.0.0") from None
     return True
+
+
+def _port(text: str) -> int:
+    try:
+        port = int(text)
+    except ValueError:
+        port = 0
+    if not 1 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no port; ports are whole numbers from 1 to 65535")
+    return port
 
 
 def _port_choose(host: str, wanted: int | None) -> int:
@@ -267,7 +284,7 @@ def up(arguments: list[str]) -> int:
     from .commands import migrate_ensure
 
     parser = argparse.ArgumentParser(prog="./rsure up", description="Sets up everything and serves; Ctrl+C stops all.")
-    parser.add_argument("--port", type=int, help=f"port of the page (default: the first free one from {DEFAULT_PORT})")
+    parser.add_argument("--port", type=_port, help=f"port of the page (default: the first free one from {DEFAULT_PORT})")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--no-ml", action="store_true", help="leave torch alone; tools that need it say so")
     options = parser.parse_args(arguments)

@@ -44,7 +44,7 @@ def test_a_folder_without_pictures_and_a_batch_that_they_do_not_fill_are_told(tm
         read_split(tmp_path, "val")
     (tmp_path / "val" / "green").mkdir(parents=True)
     (tmp_path / "val" / "green" / "1.jpg").write_text("no picture")
-    with pytest.raises(UserError, match="green/1.jpg is no picture"):
+    with pytest.raises(UserError, match=r"green/1\.jpg is no picture"):
         read_split(tmp_path, "val")
     check_batch(16, 16)
     with pytest.raises(UserError, match="There are 15 pictures"):

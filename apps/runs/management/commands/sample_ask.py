@@ -21,12 +21,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = sample_project()
         if project is None:
-            raise CommandError("There is no sample project: run sample_load first.")
+            raise CommandError("There is no sample project: run sample_load first.", returncode=2)
         run = Run.objects.filter(project=project, is_sample=True, question_text=QUESTION).first()
         if run is None:
             scene = Scene.objects.filter(project=project, status=Scene.READY, name__startswith=SCENE).first()
             if scene is None:
-                raise CommandError(f"The scene {SCENE} of the sample project is not ready.")
+                raise CommandError(f"The scene {SCENE} of the sample project is not ready.", returncode=2)
             run = services.run_start(user=None, project=project, text=QUESTION, scenes=[scene], is_sample=True, enqueue=False)
         services.run_execute_now(run_id=run.pk)
         answer = selectors.run_state(run.pk).answer
