@@ -15,9 +15,10 @@ from pydantic import Field, JsonValue
 from apps.core.evidence.observation import Frozen
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import OrderStatistics
+from apps.tools.execute.operators_catalog import level_of_name
 from apps.tools.execute.operators_products import band_of, joined, raster_of, same_grid
 from apps.tools.execute.quality import quality_band
-from apps.tools.execute.retrievals import RETRIEVALS, Retrieval
+from apps.tools.execute.retrievals import OF_THE_SURFACE, RETRIEVALS, Retrieval
 from apps.tools.execute.types import (
     Call,
     Operator,
@@ -81,7 +82,8 @@ def _plan_retrieval(call: Call) -> Planned:
             sources[variable] = lambda reads, window, n=node: reads.plane(n, window)  # type: ignore[misc]
         kind = joined(call.inputs, kind="raster", quantity=found.name, unit=found.unit, range=found.range, formula=found.text)
     text = found.text + (f" with {', '.join(f'{k} = {v:g}' for k, v in given.items())}" if given else "")
-    return Planned(replace(kind, formula=text), bands=tuple(bands), notes=_notes_of_sensors(found, p, kind),
+    return Planned(replace(kind, formula=text), bands=tuple(bands),
+                   notes=(*_notes_of_sensors(found, p, kind), *_notes_of_the_air(found, call, kind)),
                    evaluate=lambda reads, window: found.evaluate({n: s(reads, window) for n, s in sources.items()}, given))
 
 
@@ -91,6 +93,24 @@ def _notes_of_sensors(found: Retrieval, p: RetrievalParams, kind: RasterType) ->
     names = {s.sensor: s.name for s in kind.scenes}
     return tuple((note[0], f"{note[1]}; {names[sensor]} is of {sensor}." if sensor else
                   f"{note[1]}; of which sensor {names[sensor]} is, is not known.") for sensor, note in notes.items() if note)
+
+
+def _notes_of_the_air(found: Retrieval, call: Call, kind: RasterType) -> tuple[tuple[str, str], ...]:
+    """Where a formula of the surface is given reflectance that has the light of the air in it, or may have."""
+    why = OF_THE_SURFACE.get(found.name)
+    made = {i.quantity for i in call.inputs if isinstance(i, RasterType)}
+    if why is None or "dark_object" in made:
+        return ()
+    above = bool(made & {"toa_reflectance", "toa_reflectance_radiance"})
+    head, notes = f"{found.title}: the formula is of reflectance at the surface", []
+    for scene in kind.scenes:
+        level = level_of_name(scene.name)
+        if above or level.startswith("L1"):
+            cure = "Use a product of level 2, or take out the darkest object (dark_object) first."
+            notes.append(("warning", f"{head}, and that of {scene.name} is above the air: {why}. {cure}"))
+        elif not level.startswith("L2"):
+            notes.append(("info", f"{head}; whether the air was taken out of {scene.name} is not known. If not, {why}."))
+    return tuple(dict.fromkeys(notes))
 
 
 def _check_unit(call: Call, variable: str, wanted: str, unit: str) -> None:

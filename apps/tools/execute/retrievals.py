@@ -226,6 +226,13 @@ RETRIEVALS: dict[str, Retrieval] = {r.name: r for r in (
 )}
 
 
+# Formulas of the light that the surface itself sends back, and what the light of the air above it does to the figure.
+OF_THE_SURFACE: Mapping[str, str] = {
+    "albedo_landsat": "light of the air counts as light of the ground",
+    "turbidity": "haze and glint count as particles in the water, and the figure can be many times too high",
+}
+
+
 _L8, _L8_TIRS = ("landsat 8", "landsat 9", "landsat-8", "landsat-9"), "Landsat 8 band 10"
 HOMES: dict[str, Home] = {
     "toa_reflectance": Home("Landsat 8 and 9", _L8, ("gain", "offset")),
