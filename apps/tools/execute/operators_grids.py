@@ -34,6 +34,8 @@ from apps.tools.registration import SHIFT_WINDOW_PX, estimated_shift, shift_on_g
 Method = Literal["nearest", "bilinear", "average", "mode"]
 # A grid that someone asks for has at most this many pixels.
 MAX_GRID_PX = 4_000_000_000
+# From how many times coarser on single old pixels say little of a new one.
+MANY_PIXELS = 3.0
 # Pixels that one window of the target may cover in the source.
 _MAX_COVERED_PX = 64_000_000
 
@@ -133,6 +135,18 @@ def on_grid(call: Call, name: str, raster: RasterType, target: Grid, method: Met
     return chosen, aggregated(call, name, raster, target, chosen, least_share)
 
 
+def point_notes(raster: RasterType, target: Grid, method: str) -> tuple[tuple[str, str], ...]:
+    """What is told where a new pixel holds many old ones and takes but one or four of them."""
+    coarse, fine = target.gsd_m, raster.grid.gsd_m
+    if method not in ("nearest", "bilinear") or coarse is None or fine is None or coarse < MANY_PIXELS * fine:
+        return ()
+    better = "mode" if raster.kind in ("mask", "classes") else "average"
+    few = "one" if method == "nearest" else "at most four"
+    told = (f"Each new pixel of {coarse:.4g} m takes {few} of the many old ones of {fine:.4g} m that it covers; {better} takes "
+            "them all.")
+    return (("warning", told),)
+
+
 class ResampleParams(Frozen):
     method: Method | None = Field(default=None, description="none: bilinear; nearest for classes and masks. average and mode "
                                                             "gather all pixels whose centre lies in a coarser one")
@@ -147,7 +161,8 @@ def _plan_resample(call: Call) -> Planned:
     method, evaluate = on_grid(call, call.names[0], source, grid, call.params.method, call.params.least_share)
     gsd = target.scene.effective_gsd_m if isinstance(target, SceneType) else target.gsd_m
     return Planned(replace(source, grid=grid, gsd_m=gsd, formula=f"{source.formula}, {method} onto {describe(grid)}"),
-                   evaluate=evaluate, resamples=True, notes=scale_notes(source, method))
+                   evaluate=evaluate, resamples=True,
+                   notes=(*scale_notes(source, method), *point_notes(source, grid, method)))
 
 
 register(Operator(
@@ -187,6 +202,9 @@ def grid_in(call: Call, source: Grid, crs: str, resolution: float | None) -> Gri
     # a hair's breadth of rounding makes no new row of pixels
     west, south = (math.floor(v.min() / resolution + 1e-6) * resolution for v in (x, y))
     width, height = (max(1, math.ceil((v.max() - v0) / resolution - 1e-6)) for v, v0 in ((x, west), (y, south)))
+    if min(resolution / np.ptp(v) for v in (x, y)) > 1:
+        raise call.refuse(f"a pixel of {resolution:g} is larger than the whole raster of {np.ptp(x):.4g} × {np.ptp(y):.4g}; the "
+                          f"resolution counts in the units of that CRS ({wanted.axis_info[0].unit_name}).")
     if width * height > MAX_GRID_PX:
         raise call.refuse(f"a grid of {width} × {height} pixels is too large; ask for a coarser resolution.", code="TOO_LARGE")
     return Grid(crs=text, transform=(resolution, 0.0, west, 0.0, -resolution, south + height * resolution), width=width,
@@ -201,7 +219,8 @@ def _plan_reproject(call: Call) -> Planned:
     grid = grid_in(call, source.grid, p.crs, p.resolution)
     method, evaluate = on_grid(call, call.names[0], source, grid, p.method, p.least_share)
     return Planned(replace(source, grid=grid, gsd_m=grid.gsd_m, formula=f"{source.formula}, {method} onto {describe(grid)}"),
-                   evaluate=evaluate, resamples=True, notes=scale_notes(source, method))
+                   evaluate=evaluate, resamples=True,
+                   notes=(*scale_notes(source, method), *point_notes(source, grid, method)))
 
 
 register(Operator(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -248,6 +249,13 @@ class ClassifyParams(Frozen):
     names: tuple[str, ...] = ()
 
 
+def _between(breaks: Sequence[float], unit: str) -> list[str]:
+    """What classes between limits are called where the caller gives no names."""
+    end = "" if unit in ("1", "") else f" {unit}"
+    inner = [f"{low:g} to {high:g}{end}" for low, high in pairwise(breaks)]
+    return [f"below {breaks[0]:g}{end}", *inner, f"{breaks[-1]:g}{end} and more"]
+
+
 def _plan_classify(call: Call) -> Planned:
     source: RasterType = call.inputs[0]
     p: ClassifyParams = call.params
@@ -274,7 +282,7 @@ def _plan_classify(call: Call) -> Planned:
     kind = replace(source, kind="classes", quantity=f"{source.quantity}_class"[:80], unit="1",
                    range=PhysicalRange(1, len(breaks) + 1),
                    formula=f"classes of {source.formula} at {list(breaks)} ({reference})",
-                   class_names={i + 1: n for i, n in enumerate(names)})
+                   class_names={i + 1: n for i, n in enumerate(names or _between(breaks, source.unit))})
     return Planned(kind, evaluate=evaluate)
 
 

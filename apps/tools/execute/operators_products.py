@@ -17,10 +17,11 @@ from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import Histogram, OrderStatistics
+from apps.tools.execute.comparable import check_made_of_one_unit
 from apps.tools.execute.formula import Formula, parse
 from apps.tools.execute.indices import INDICES, STAND_INS
 from apps.tools.execute.quality import QualityParams
-from apps.tools.execute.scales import check_scale
+from apps.tools.execute.scales import check_formula, check_scale
 from apps.tools.execute.types import (
     Call,
     Kind,
@@ -415,6 +416,8 @@ def _plan_math(call: Call) -> Planned:
     if isinstance(first, SceneType):
         if len(call.inputs) > 1:
             raise call.refuse("math over a scene takes one scene; bring several dates together as raster nodes.")
+        bands = _bands_of_formula(call, first.scene, formula)
+        check_formula(call, formula.tree, {n: ("band", b.role, b.unit) for n, b in bands.items()})
         return product_of_bands(call, first.scene, formula, quantity=p.quantity, unit=p.unit, span=span)
     if any(isinstance(i, SceneType) for i in call.inputs):
         raise call.refuse("inputs are either one scene or rasters, not both.")
@@ -422,6 +425,8 @@ def _plan_math(call: Call) -> Planned:
     if unknown:
         raise call.refuse(f"the expression names {', '.join(unknown)}, which is no input of the node.")
     same_grid(call, call.inputs)
+    held = dict(zip(call.names, call.inputs, strict=True))
+    check_formula(call, formula.tree, {n: (held[n].kind, held[n].quantity, held[n].unit) for n in formula.names})
     return Planned(joined(call.inputs, kind="raster", quantity=p.quantity, unit=p.unit, range=span, formula=formula.text),
                    evaluate=pointwise(formula, {n: _plane(n) for n in formula.names}))
 
@@ -599,6 +604,7 @@ def _plan_difference(call: Call) -> Planned:
     if before.quantity != after.quantity:
         raise call.refuse(f"the inputs are different quantities ({before.quantity} and {after.quantity}).")
     check_scale(call, before, p.mode)
+    check_made_of_one_unit(call, call.inputs)
     sources = on_grid_of(call, call.names, call.inputs, p.resample)
     expression, unit = {"difference": ("after - before", before.unit), "percent": ("100 * (after - before) / abs(before)", "%"),
                         "ratio": ("after / before", "1"), "absolute": ("abs(after - before)", before.unit),

@@ -17,6 +17,7 @@ from apps.core.evidence.observation import Frozen
 from apps.core.geo.grid import Grid, geod_of
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import cells
+from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit
 from apps.tools.execute.ground_steps import GroundSteps, ground_steps
 from apps.tools.execute.operators_products import grids_agree, joined, resampled, same_grid
 from apps.tools.execute.operators_summaries import DAYS_A_YEAR
@@ -270,6 +271,8 @@ def _plan_composite(call: Call) -> Planned:
         raise call.refuse("percentile needs a number from 0 to 100.")
     check_scale(call, call.inputs[0], p.method)
     names, inputs = _of_period(call)
+    check_distinct(call, names, inputs)
+    check_made_of_one_unit(call, inputs)
     first = inputs[0]
 
     def evaluate(reads: Reads, window: Window) -> Plane:
@@ -337,6 +340,9 @@ def _plan_best(call: Call) -> Planned:
     _one_quantity(call, call.inputs[:half])
     _one_quantity(call, call.inputs[half:])
     values, criteria = call.names[:half], call.names[half:]
+    check_distinct(call, values, call.inputs[:half])
+    check_made_of_one_unit(call, call.inputs[:half])
+    check_made_of_one_unit(call, call.inputs[half:])
     sign = 1.0 if call.params.pick == "max" else -1.0
 
     def evaluate(reads: Reads, window: Window) -> Plane:
@@ -358,9 +364,34 @@ register(Operator(
     nodata="dates invalid in value or criterion take no part", plan=_plan_best))
 
 
+# A reference date so many days of the year away is of another season; fewer years than these say little of what is usual.
+SEASON_DAYS = 45
+LEAST_YEARS = 3
+
+
 class AnomalyParams(Frozen):
     mode: Literal["difference", "zscore", "percent"] = "difference"
     least_valid: int = Field(default=3, ge=2)
+
+
+def _season_notes(now: RasterType, past: Sequence[RasterType]) -> tuple[tuple[str, str], ...]:
+    """What is told where an anomaly is the season's, or that of a single year."""
+    days = [r.acquired_at for r in past if r.acquired_at is not None]
+    if now.acquired_at is None or not days:
+        return ()
+    notes: list[tuple[str, str]] = []
+    day = now.acquired_at.timetuple().tm_yday
+    away = [min(abs(d.timetuple().tm_yday - day), 365 - abs(d.timetuple().tm_yday - day)) for d in days]
+    other = [d.date().isoformat() for d, n in zip(days, away, strict=True) if n > SEASON_DAYS]
+    if other:
+        some = ", ".join(other[:4]) + (", …" if len(other) > 4 else "")
+        notes.append(("warning", (f"{len(other)} of {len(days)} reference dates lie over {SEASON_DAYS} days of the year away "
+                                  f"from {now.acquired_at.date().isoformat()} ({some}): a part of the anomaly is the season.")))
+    years = {d.year for d in days}
+    if len(years) < LEAST_YEARS:
+        notes.append(("warning", (f"The reference is of {len(years)} year{'s' if len(years) > 1 else ''}: what is usual takes "
+                                  f"{LEAST_YEARS} or more.")))
+    return tuple(notes)
 
 
 def _plan_anomaly(call: Call) -> Planned:
@@ -370,6 +401,8 @@ def _plan_anomaly(call: Call) -> Planned:
     now, past = call.names[0], call.names[1:]
     first: RasterType = call.inputs[0]
     check_scale(call, first, p.mode)
+    check_distinct(call, call.names, call.inputs)
+    check_made_of_one_unit(call, call.inputs)
     if len(past) < p.least_valid:
         raise call.refuse(f"an anomaly needs at least {p.least_valid} reference dates; {len(past)} were given.")
 
@@ -388,13 +421,14 @@ def _plan_anomaly(call: Call) -> Planned:
                 out = 100 * out / np.abs(mean)
         return Plane(out, plane.valid & (n >= p.least_valid) & np.isfinite(out))
 
+    notes = _season_notes(first, call.inputs[1:])
     width = first.range.high - first.range.low
     span = PhysicalRange(-width, width, first.range.why or "follows the input") if p.mode == "difference" else PhysicalRange(
         why="a quotient has no bound")
     unit = {"difference": first.unit, "zscore": "1", "percent": "%"}[p.mode]
     return Planned(replace(joined(call.inputs, kind="raster", quantity=f"{first.quantity}_anomaly_{p.mode}"[:80], unit=unit,
                                   range=span, formula=f"{p.mode} of {first.formula} to {len(past)} reference dates"),
-                           acquired_at=first.acquired_at), evaluate=evaluate)
+                           acquired_at=first.acquired_at), evaluate=evaluate, notes=notes)
 
 
 register(Operator(
@@ -420,6 +454,8 @@ def _plan_pixel_trend(call: Call) -> Planned:
     if len(set(years.tolist())) < 3:
         raise call.refuse("a trend needs at least three different dates.", code="NEEDS_DATES", needs={"dates": 3})
     check_scale(call, call.inputs[0], "slope")
+    check_distinct(call, call.names, call.inputs)
+    check_made_of_one_unit(call, call.inputs)
     names = call.names
 
     def evaluate(reads: Reads, window: Window) -> Plane:
@@ -529,6 +565,8 @@ def _plan_pca(call: Call) -> Planned:
                 raise call.refuse("an input is constant.", code="TOOL_FAILED")
             covariance = covariance / np.outer(scale, scale)
         values, vectors = np.linalg.eigh(covariance)
+        if not values.sum() > 0:
+            raise call.refuse("the inputs are constant, so nothing varies.", code="TOOL_FAILED")
         order = np.argsort(values)[::-1]
         vector = vectors[:, order[p.component - 1]]
         # an eigenvector has no sign of its own: its largest part is positive
@@ -564,6 +602,7 @@ def _plan_pansharpen(call: Call) -> Planned:
     grid: Grid = pan.grid
     if len({b.unit for b in call.inputs}) > 1:
         raise call.refuse("the bands and the panchromatic band have different units.")
+    check_distinct(call, call.names, call.inputs)
     sources: list[Callable[[Reads, Window], Plane]] = [
         (lambda reads, window, n=n: reads.plane(n, window)) if grids_agree(b.grid, grid)  # type: ignore[misc]
         else resampled(call, n, b, grid, "bilinear") for n, b in zip(call.names[:-1], bands, strict=True)]

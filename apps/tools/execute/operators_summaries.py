@@ -13,6 +13,7 @@ from pydantic import Field, JsonValue
 
 from apps.core.evidence.observation import Frozen
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
+from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit, check_sum
 from apps.tools.execute.indices import VEGETATION_INDICES
 from apps.tools.execute.operators_products import same_grid
 from apps.tools.execute.scales import (
@@ -145,6 +146,7 @@ def _check_statistic(call: Call, p: Any, raster: RasterType) -> None:
     if getattr(p, "weights", "auto") == "area" and p.statistic != "mean":
         raise call.refuse(f"{p.statistic} takes each pixel alike; weights by area are those of a mean.")
     check_scale(call, raster, p.statistic)
+    check_sum(call, raster, p.statistic)
 
 
 def beside(what: str, by_area: float, by_pixels: float, weights: str, unit: str) -> tuple[str, ...]:
@@ -351,6 +353,12 @@ class NoChangeParams(NoParams):
 def _plan_transitions(call: Call) -> Planned:
     before: RasterType = call.inputs[0]
     same_grid(call, call.inputs)
+    after: RasterType = call.inputs[1]
+    legends = [dict(r.class_names) for r in (before, after)]
+    if before.kind == after.kind == "classes" and (before.quantity != after.quantity or legends[0] != legends[1]):
+        held = [", ".join(v.values())[:120] or "no names" for v in legends]
+        raise call.refuse(f"the classes are not those of one legend ({before.quantity}: {held[0]}; {after.quantity}: {held[1]}): "
+                          "a code means something else in each, so another one is no change.", needs={"legend": True})
     weights = weights_of(call, before)
 
     class Pairs(ClassCounts):
@@ -430,6 +438,8 @@ def _series_inputs(call: Call) -> None:
         seen = {getattr(r, what) for r in rasters}
         if len(seen) > 1:
             raise call.refuse(f"the dates differ in {what}: {', '.join(sorted(seen))}.")
+    check_distinct(call, call.names, rasters)
+    check_made_of_one_unit(call, rasters)
 
 
 def _series_places(call: Call) -> tuple[tuple[str, str], ...]:

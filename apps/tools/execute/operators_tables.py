@@ -18,6 +18,7 @@ from apps.core.evidence.observation import Frozen, JsonMap
 from apps.core.geo.grid import geod_of, transformer
 from apps.core.geo.vector import value_text
 from apps.tools.execute.accumulators import CellFigures, Histogram, Moments, TrueArea, cell_moments, cells, moments_of
+from apps.tools.execute.comparable import check_made_of_one_unit
 from apps.tools.execute.equations import check_solvable, real_solutions, residual
 from apps.tools.execute.formula import parse
 from apps.tools.execute.operators_products import same_grid
@@ -38,7 +39,7 @@ from apps.tools.execute.operators_summaries import (
     statistic_of,
     unit_of_statistic,
 )
-from apps.tools.execute.scales import AreaMoments, Weights, area_notes, scale_notes, weights_of
+from apps.tools.execute.scales import AreaMoments, Weights, area_notes, check_scale, scale_notes, weights_of
 from apps.tools.execute.types import (
     Call,
     NoParams,
@@ -404,6 +405,14 @@ def _plan_agreement(call: Call) -> Planned:
         raise call.refuse(f"{p.measure} compares two masks.")
     if p.measure in ("rmse", "mae", "bias") and one.unit != other.unit:
         raise call.refuse(f"the inputs have different units ({one.unit} and {other.unit}).")
+    for raster in call.inputs:
+        check_scale(call, raster, p.measure)
+    check_made_of_one_unit(call, call.inputs if one.quantity == other.quantity else call.inputs[:1])
+    notes: tuple[tuple[str, str], ...] = ()
+    if one.quantity != other.quantity and p.measure in ("rmse", "mae", "bias"):
+        told = (f"{one.quantity} and {other.quantity} are different quantities: their {p.measure} says how far the numbers lie "
+                "apart, not which is wrong.")
+        notes = (("warning", told),)
 
     def finish(found: Sequence[Any], failed: Mapping[str, str]) -> Value:
         m: Differences = found[0]
@@ -433,7 +442,7 @@ def _plan_agreement(call: Call) -> Planned:
         p.measure, PhysicalRange(why="grows with the inputs"))
     unit = one.unit if p.measure in ("rmse", "mae", "bias") else "1"
     return Planned(ValueType("value", "statistic", f"{p.measure}_{one.quantity}"[:80], unit, span),
-                   reduce=lambda: [(call.names, Differences())], finish=finish)
+                   reduce=lambda: [(call.names, Differences())], finish=finish, notes=notes)
 
 
 register(Operator(

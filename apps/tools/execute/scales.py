@@ -7,8 +7,8 @@ their sum and quotient mean nothing. Degrees Celsius begin at no true zero: twic
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,7 +27,8 @@ Weights = Literal["auto", "area", "pixels"]
 DIRECTIONS = frozenset({"aspect"})
 # What is asked of values that goes wrong on a circle; counts, extremes and thresholds do not.
 _NOT_ROUND = frozenset({"mean", "median", "std", "variance", "cv", "percentile", "iqr", "range", "sum", "skewness", "kurtosis",
-                        "percent", "ratio", "difference", "absolute", "loss", "zscore", "slope", "bilinear", "average"})
+                        "percent", "ratio", "difference", "absolute", "loss", "zscore", "slope", "bilinear", "average", "rmse",
+                        "mae", "bias", "correlation"})
 _OF_DECIBELS = frozenset({"sum", "cv", "percent", "ratio"})
 _OF_CELSIUS = frozenset({"cv", "percent", "ratio"})
 
@@ -44,6 +45,78 @@ def check_scale(call: Call, raster: RasterType, what: str) -> None:
     if raster.unit == "degC" and what in _OF_CELSIUS:
         raise call.refuse(f"{what} of degrees Celsius means nothing: their zero is arbitrary. Ask for a difference, or take "
                           "kelvins.")
+
+
+# What a part of a formula is: a number or product of which nothing is known, a value in a unit, a code, or a direction.
+Part = tuple[Literal["any", "unit", "code", "direction"], str]
+_ANY: Part = ("any", "")
+_COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+
+
+def check_formula(call: Call, tree: object, held: Mapping[str, tuple[str, str, str]]) -> None:
+    """ModelError where a formula of the caller's own does with values what has no meaning. ``held``: name → (kind, or ``band``;
+    quantity; unit). Codes may be compared, directions go into sines and cosines in radians, decibels are not added to, multiplied
+    with or divided by decibels, and what is added has one unit."""
+    what, name = _part(call, tree, held)
+    if what == "code":
+        raise call.refuse(f"{name} holds codes, and a formula of codes is no quantity. Compare them (==, <, …), or take "
+                          "raster.product.class_values or raster.summarize.transitions.")
+    if what == "direction":
+        raise call.refuse(f"{name} is a direction, and directions go round. Put it into cos or sin (in radians: × "
+                          "0.017453292519943295), or compare it.")
+
+
+def _part(call: Call, tree: Any, held: Mapping[str, tuple[str, str, str]]) -> Part:
+    head = tree[0]
+    if head == "number":
+        return _ANY
+    if head == "name":
+        kind, quantity, unit = held[tree[1]]
+        if kind == "classes" or (kind == "band" and quantity in ("class", "qa", "mask")):
+            return "code", tree[1]
+        if quantity in DIRECTIONS:
+            return "direction", tree[1]
+        return ("unit", unit) if unit not in ("", "1") and kind != "mask" else _ANY
+    if head == "neg":
+        return _part(call, tree[1], held)
+    if head == "call":
+        parts = [_part(call, a, held) for a in tree[2]]
+        if tree[1] in ("sin", "cos", "tan"):
+            bare = parts[0][1] if parts[0][0] == "direction" and tree[2][0][0] == "name" else ""
+            if bare or parts[0] == ("unit", "degree"):
+                raise call.refuse(f"{tree[1]} takes radians, and {bare or 'its value'} is in degrees: multiply by "
+                                  "0.017453292519943295.")
+            return _ANY
+        if tree[1] in ("min", "max"):
+            return _sum(call, tree[1], *parts)
+        if tree[1] == "where":
+            return _sum(call, "where", *parts[1:])
+        return parts[0] if tree[1] in ("abs", "floor") or parts[0][0] in ("code", "direction") else _ANY
+    one, other = (_part(call, t, held) for t in tree[1:])
+    if head in _COMPARISONS:
+        _sum(call, head, one, other)
+        return _ANY
+    if head in ("+", "-"):
+        return _sum(call, head, one, other)
+    if head in ("*", "/") and one == other == ("unit", "dB"):
+        raise call.refuse("decibels are logarithms: their product and quotient mean nothing. Subtract them (the quotient of the "
+                          "powers, in dB), or take 10 ^ (x / 10) of each first.")
+    return next((p for p in (one, other) if p[0] in ("code", "direction")), _ANY)
+
+
+def _sum(call: Call, how: str, one: Part, other: Part) -> Part:
+    """Of two parts that are added, compared or chosen between."""
+    for part in (one, other):
+        if part[0] in ("code", "direction"):
+            return part
+    if one[0] == other[0] == "unit":
+        if one[1] != other[1]:
+            raise call.refuse(f"{one[1]} and {other[1]} stand together at {how!r}: values in different units are not added, "
+                              "compared or chosen between. Bring both to one unit first.")
+        if how == "+" and one[1] == "dB":
+            raise call.refuse("decibels are logarithms: their sum is that of no power. Take 10 ^ (x / 10) of each first.")
+        return _ANY if how == "-" and one[1] == "dB" else one
+    return one if one[0] == "unit" else other
 
 
 def scale_notes(raster: RasterType, what: str) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,216 @@
+"""What must not be held against each other, added up or put into one formula, over real pixels; and what may.
+
+Expected values: numpy over the same window of a shipped Sentinel-2 image; counts of people by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+
+from tests.unit.tools.rasters import Bench, scene
+from tests.unit.tools.test_execute_operators import pixels_of
+from tests.unit.verification.samples import FISHBOURNE
+
+ROLES = ("blue", "green", "red", "nir")
+REFLECTANCE: dict[str, Any] = {"unit": "reflectance", "scale": 1e-4}
+
+
+def coast() -> np.ndarray[Any, Any]:
+    with rasterio.open(FISHBOURNE) as src:
+        pixels: np.ndarray[Any, Any] = src.read()
+    return pixels[:, 35:75, :50].astype(np.float64)
+
+
+STORED = coast()
+NDVI = (STORED[3] - STORED[2]) / (STORED[3] + STORED[2])
+S = ("s1", "asset.scene", (), {"scene": "s"})
+
+
+def dates(*how: dict[str, Any], days: tuple[str, ...] = (), add: float = 0.0) -> Bench:
+    """One place on several dates; those that say no unit hold stored numbers with ``add`` on them, as since baseline 04.00."""
+    held = days or tuple(f"201{k}-07-05" for k in range(len(how)))
+    return Bench(*[scene(STORED * (1 + 0.01 * k) + (0 if h else add), ROLES, scene_id=f"d{k}", date=day, **h)
+                   for k, (h, day) in enumerate(zip(how, held, strict=True))])
+
+
+def of_dates(n: int, *last: Any) -> list[Any]:
+    nodes = [x for k in range(n) for x in ((f"s{k}", "asset.scene", (), {"scene": f"d{k}"}),
+                                           (f"n{k}", "raster.product.index", [f"s{k}"], {"index": "ndvi"}))]
+    return [*nodes, *last]
+
+
+ALL = ["n0", "n1", "n2", "n3"]
+COMPARING = [
+    ("raster.product.difference", ALL[:2], {}), ("raster.summarize.series", ALL, {}), ("raster.summarize.trend", ALL, {}),
+    ("raster.summarize.series_analysis", ALL, {"analysis": "sen"}), ("raster.product.composite", ALL, {}),
+    ("raster.product.anomaly", ALL, {}), ("raster.product.pixel_trend", ALL, {}), ("raster.product.best_pixel", ALL, {}),
+    ("raster.summarize.agreement", ALL[:2], {"measure": "bias"})]
+
+
+@pytest.mark.parametrize(("op", "inputs", "params"), COMPARING, ids=[c[0].rpartition(".")[2] for c in COMPARING])
+def test_an_index_of_reflectance_is_not_compared_with_one_of_stored_numbers(op: str, inputs: list[str],
+                                                                            params: dict[str, Any]) -> None:
+    nodes = of_dates(4, ("out", op, inputs, params))
+    o = dates(REFLECTANCE, {}, REFLECTANCE, {}, add=1000.0).execute(nodes)
+    assert o.status.state == "failed" and "DN in d1.tif" in o.status.reason, o.status.reason
+    assert dates(REFLECTANCE, REFLECTANCE, REFLECTANCE, REFLECTANCE).execute(nodes).status.state == "ok"
+    assert dates({}, {}, {}, {}).execute(nodes).status.state == "ok"
+
+
+def test_a_difference_of_one_unit_is_numpys() -> None:
+    data, valid = pixels_of(dates(REFLECTANCE, REFLECTANCE), of_dates(2, ("out", "raster.product.difference", ALL[:2], {})))
+    assert valid.all() and np.abs(data).max() < 1e-6  # a factor leaves a ratio as it is
+
+
+@pytest.mark.parametrize("op", ["raster.product.anomaly", "raster.product.composite", "raster.product.pixel_trend",
+                                "raster.summarize.series", "raster.summarize.trend"])
+def test_a_date_counts_once(op: str) -> None:
+    bench = dates(*[REFLECTANCE] * 4)
+    o = bench.execute(of_dates(4, ("out", op, ["n0", "n1", "n2", "n3", "n1"], {})))
+    assert o.status.state == "failed" and "n1 twice" in o.status.reason
+    again = ("n9", "raster.product.index", ["s1"], {"index": "ndvi"})
+    o = bench.execute(of_dates(4, again, ("out", op, ["n0", "n1", "n2", "n3", "n9"], {})))
+    assert o.status.state == "failed" and "n1 and n9, which are the same" in o.status.reason
+
+
+def test_a_band_sharpens_once() -> None:
+    bench = Bench(scene(np.concatenate([STORED, STORED[:3].mean(0)[None]]), (*ROLES, "pan")))
+    bands = [(r, "raster.product.band", ["s1"], {"role": r}) for r in ("red", "green", "pan")]
+    o = bench.execute([S, *bands, ("out", "raster.product.pansharpen", ["red", "red", "pan"], {})])
+    assert o.status.state == "failed" and "red twice" in o.status.reason
+
+
+def people() -> tuple[Bench, np.ndarray[Any, Any]]:
+    counts = np.random.default_rng(3).poisson(3, (1, 60, 60)).astype(np.float64)
+    return Bench(scene(counts, ["index"], unit="people")), counts[0]
+
+
+V = ("v", "raster.product.band", ["s1"], {"role": "index"})
+
+
+@pytest.mark.parametrize("params", [{"resolution": 30, "method": "average"}, {"resolution": 5}])
+def test_pixels_of_another_size_are_not_added_up(params: dict[str, Any]) -> None:
+    bench, counts = people()
+    moved = ("r", "raster.product.reproject", ["v"], params)
+    for sums in (("out", "raster.summarize.statistic", ["r"], {"statistic": "sum"}),):
+        o = bench.execute([S, V, moved, sums])
+        assert o.status.state == "failed" and "scene's own" in o.status.reason
+    zone = ("z", "vector.zones", (), {"crs": "EPSG:32630", "geojson": {"type": "Polygon", "coordinates": [
+        [[600000, 5600000], [600300, 5600000], [600300, 5599700], [600000, 5599700], [600000, 5600000]]]}})
+    o = bench.execute([S, V, moved, zone, ("out", "raster.summarize.zonal", ["r", "z"], {"statistic": "sum"})])
+    assert o.status.state == "failed" and "scene's own" in o.status.reason
+    o = bench.execute([S, V, zone, ("out", "raster.summarize.zonal", ["v", "z"], {"statistic": "sum"})])
+    assert o.result.items[0]["value"] == counts[:30, :30].sum()
+    o = bench.execute([S, V, moved, ("out", "raster.summarize.statistic", ["r"], {})])
+    assert o.result.value == pytest.approx(counts.mean(), rel=0.02)
+
+
+def test_a_resolution_counts_in_the_units_of_its_crs() -> None:
+    bench, _ = people()
+    for method in ("average", "nearest"):
+        o = bench.execute([S, V, ("out", "raster.product.reproject", ["v"], {"crs": "EPSG:4326", "resolution": 30,
+                                                                              "method": method})])
+        assert o.status.state == "failed" and "degree" in o.status.reason and "larger than the whole" in o.status.reason
+
+
+def test_much_coarser_pixels_by_interpolation_are_warned_of() -> None:
+    bench, _ = people()
+    o = bench.execute([S, V, ("out", "raster.product.reproject", ["v"], {"resolution": 60})])
+    assert any("average takes them all" in line.message for line in o.status.log)
+    o = bench.execute([S, V, ("out", "raster.product.reproject", ["v"], {"resolution": 60, "method": "average"})])
+    assert not any("takes them all" in line.message for line in o.status.log)
+
+
+# --- formulas of the caller's own ----------------------------------------------------------------------------------------------
+def in_formula(expression: str, roles: tuple[str, ...], units: tuple[str, ...], stored: Any = None) -> Any:
+    info, pixels = scene(STORED[:len(roles)] / 100 + 1 if stored is None else stored, roles)
+    info = info.model_copy(update={"bands": tuple(b.model_copy(update={"unit": u})
+                                                  for b, u in zip(info.bands, units, strict=True))})
+    return Bench((info, pixels)).execute([S, ("m", "raster.product.math", ["s1"], {
+        "expression": expression, "range": [-1e6, 1e6]}), ("out", "raster.summarize.statistic", ["m"], {})])
+
+
+@pytest.mark.parametrize(("expression", "roles", "units", "part"), [
+    ("vv / vh", ("vv", "vh"), ("dB", "dB"), "logarithms"), ("(vv - 1) * vh", ("vv", "vh"), ("dB", "dB"), "logarithms"),
+    ("vv + vh", ("vv", "vh"), ("dB", "dB"), "logarithms"), ("red + thermal1", ("red", "thermal1"), ("reflectance", "K"), "units"),
+    ("where(red > thermal1, 1, 0)", ("red", "thermal1"), ("reflectance", "K"), "units"),
+    ("min(red, nir)", ("red", "nir"), ("reflectance", "DN"), "units"), ("class * 1", ("class",), ("DN",), "codes"),
+    ("where(red > 0, class, 0)", ("red", "class"), ("DN", "DN"), "codes"), ("floor(qa / 8)", ("qa",), ("DN",), "codes")])
+def test_a_formula_that_means_nothing_is_refused(expression: str, roles: tuple[str, ...], units: tuple[str, ...],
+                                                 part: str) -> None:
+    o = in_formula(expression, roles, units)
+    assert o.status.state == "failed" and part in o.status.reason, o.status.reason
+
+
+@pytest.mark.parametrize(("expression", "roles", "units", "value"), [
+    ("vv - vh", ("vv", "vh"), ("dB", "dB"), lambda a, b: a - b),
+    ("10 ^ (vv / 10) / 10 ^ (vh / 10)", ("vv", "vh"), ("dB", "dB"), lambda a, b: 10 ** ((a - b) / 10)),
+    ("0.3 * red + 0.01 * thermal1", ("red", "thermal1"), ("reflectance", "K"), lambda a, b: 0.3 * a + 0.01 * b),
+    ("thermal1 - 273.15", ("thermal1",), ("K",), lambda a: a - 273.15),
+    ("class == 8", ("class",), ("DN",), lambda a: (a == 8).astype(float)),
+    ("(floor(qa / 8) - 2 * floor(qa / 16)) == 1", ("qa",), ("DN",), lambda a: (a // 8 % 2 == 1).astype(float)),
+    ("nir - red", ("red", "nir"), ("reflectance", "reflectance"), lambda a, b: b - a)])
+def test_a_formula_with_a_meaning_is_numpys(expression: str, roles: tuple[str, ...], units: tuple[str, ...], value: Any) -> None:
+    stored = np.floor(STORED[:len(roles)] / 100) + 1
+    o = in_formula(expression, roles, units, stored)
+    assert o.status.state == "ok", o.status.reason
+    assert o.result.value == pytest.approx(float(np.mean(value(*stored))), rel=1e-9)
+
+
+def test_a_direction_goes_into_a_formula_by_its_sine_alone() -> None:
+    row, col = np.mgrid[:30, :30]
+    bench = Bench(scene((col * 3.0 + row)[None], ["elevation"], unit="m"))
+    nodes = [S, ("e", "raster.product.band", ["s1"], {"role": "elevation"}),
+             ("t", "raster.product.terrain", ["e"], {"product": "aspect"})]
+
+    def mean(expression: str) -> Any:
+        return bench.execute([*nodes, ("m", "raster.product.math", ["t"], {"expression": expression, "range": [-400, 400]}),
+                              ("out", "raster.summarize.statistic", ["m"], {})])
+
+    for expression in ("t * 1", "t - 180", "abs(t)"):
+        assert "directions go round" in mean(expression).status.reason
+    assert "radians" in mean("cos(t)").status.reason
+    # rises three metres east for one south, so it falls to the west and a little north: 270° + atan(1/3)
+    wanted = np.cos(np.radians(270 + np.degrees(np.arctan(1 / 3))))
+    assert mean("cos(t * 0.017453292519943295)").result.value == pytest.approx(wanted, abs=1e-6)
+    o = bench.execute([*nodes, ("f", "raster.product.terrain", ["e"], {}),
+                       ("out", "raster.summarize.agreement", ["t", "f"], {"measure": "bias"})])
+    assert o.status.state == "failed" and "directions go round" in o.status.reason
+
+
+# --- classes, seasons, constants -----------------------------------------------------------------------------------------------
+def test_classes_of_two_legends_have_no_transitions() -> None:
+    bench = Bench(scene(STORED, ROLES, **REFLECTANCE))
+    index = ("i", "raster.product.index", ["s1"], {"index": "ndvi"})
+
+    def moved(one: dict[str, Any], other: dict[str, Any]) -> Any:
+        return bench.execute([S, index, ("a", "raster.product.classify", ["i"], one),
+                              ("b", "raster.product.classify", ["i"], other),
+                              ("out", "raster.summarize.transitions", ["a", "b"], {})])
+
+    assert "one legend" in moved({"breaks": [0.2, 0.4]}, {"breaks": [0.3, 0.6]}).status.reason
+    assert "one legend" in moved({"preset": "ndvi_cover"}, {"breaks": [0.3, 0.6]}).status.reason
+    assert moved({"breaks": [0.2, 0.4]}, {"breaks": [0.2, 0.4]}).result.value == 0
+    o = bench.execute([S, index, ("a", "raster.product.classify", ["i"], {"breaks": [0.2, 0.4]}),
+                       ("out", "raster.summarize.class_areas", ["a"], {})])
+    assert [i["name"] for i in o.result.items] == ["below 0.2", "0.2 to 0.4", "0.4 and more"]
+    assert [i["n_px"] for i in o.result.items] == np.bincount(np.digitize(NDVI, [0.2, 0.4]).ravel()).tolist()
+
+
+def test_an_anomaly_against_other_seasons_or_one_year_says_so() -> None:
+    for days, parts in ((("2020-07-05", "2020-01-05", "2020-02-05", "2020-12-05"), ("season", "1 year:")),
+                        (("2020-01-05", "2019-12-20", "2018-01-10", "2017-12-31"), ())):
+        o = dates(*[REFLECTANCE] * 4, days=days).execute(of_dates(4, ("out", "raster.product.anomaly", ALL, {})))
+        told = [line.message for line in o.status.log if "reference" in line.message]
+        assert len(told) == len(parts) and all(p in t for p, t in zip(parts, told, strict=True))
+
+
+def test_constants_have_no_components() -> None:
+    bench = Bench(scene(np.full((2, 20, 20), 5.0), ["red", "nir"]))
+    bands = [(r, "raster.product.band", ["s1"], {"role": r}) for r in ("red", "nir")]
+    o = bench.execute([S, *bands, ("out", "raster.product.pca", ["red", "nir"], {})])
+    assert o.status.state == "failed" and "constant" in o.status.reason
