@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
@@ -32,12 +33,17 @@ class OneLoad(Generic[T]):
     with one model at a time. A forked child begins with nothing: memory of a GPU does not cross a fork."""
 
     def __init__(self) -> None:
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._begin()
+        os.register_at_fork(after_in_child=self._leave)
 
-    def _forget(self) -> None:
+    def _begin(self) -> None:
         self.lock = threading.RLock()
         self._held: dict[Hashable, T] = {}
+
+    def _leave(self) -> None:
+        """What a child inherits is never destroyed there: threads that its end would wait for did not cross the fork."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._held))
+        self._begin()
 
     def get(self, key: Hashable, load: Callable[[], T]) -> T:
         """The thing of that key, loaded by the first who asks; what ``load`` raises is passed on and nothing is kept."""

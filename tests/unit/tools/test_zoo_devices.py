@@ -6,6 +6,7 @@ nothing, and refuse a sum over two devices as a GPU would. Where a GPU is there,
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -80,6 +81,34 @@ def test_a_forked_child_begins_with_nothing_and_with_a_free_lock() -> None:
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert held.get("model", lambda: 3) == 1
+
+
+class _Told:
+    """Says when it is destroyed; a session of ONNX waits there for threads that a child has not."""
+
+    def __init__(self, pipe: int):
+        self.pipe = pipe
+
+    def __del__(self) -> None:
+        os.write(self.pipe, b"destroyed")
+
+
+def test_a_forked_child_destroys_nothing_that_it_inherits() -> None:
+    read, write = os.pipe()
+    held: OneLoad[_Told] = OneLoad()
+    held.get("model", lambda: _Told(write))
+    child = os.fork()
+    if child == 0:
+        is_empty = len(held) == 0
+        gc.collect()
+        os.write(write, b"end")
+        os._exit(0 if is_empty else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.read(read, 100) == b"end"
+    held.forget()
+    assert os.read(read, 100) == b"destroyed"
+    os.close(read)
+    os.close(write)
 
 
 def test_a_worker_forks_its_children_before_torch_is_loaded() -> None:
