@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,36 +67,37 @@ class BlockForm:
 
 
 class BlockFile:
-    """The blocks of one file. ``read`` may be called by several threads, each with a dataset of its own; ``close`` when none
-    reads."""
+    """The blocks of one raster of ``width`` × ``height`` pixels. ``read`` may be called by several threads; ``close`` when none
+    reads. ``dataset`` gives an open rasterio dataset of the thread that asks; one asks, for all, where a row of blocks lies."""
 
-    def __init__(self, path: Path, form: BlockForm):
-        self._path, self.form = path, form
+    def __init__(self, path: Path, form: BlockForm, width: int, height: int, dataset: Callable[[], Any]):
+        self.form, self._width, self._height, self._dataset = form, width, height, dataset
         self._file = path.open("rb", buffering=0)
+        self._lock = threading.Lock()
+        self._places: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def close(self) -> None:
         self._file.close()
 
-    def covers(self, window: tuple[int, int, int, int], width: int, height: int) -> bool:
-        """True where a window (column, row, width, height) of a raster of that size is made of whole blocks, so that none is
-        unpacked for a part of it."""
+    def covers(self, window: tuple[int, int, int, int]) -> bool:
+        """True where a window (column, row, width, height) is made of whole blocks, so that none is unpacked for a part of it."""
         rows, columns = self.form.shape
         c, r, w, h = window
-        return c % columns == 0 and r % rows == 0 and ((c + w) % columns == 0 or c + w == width) and (
-            (r + h) % rows == 0 or r + h == height)
+        return c % columns == 0 and r % rows == 0 and ((c + w) % columns == 0 or c + w == self._width) and (
+            (r + h) % rows == 0 or r + h == self._height)
 
-    def read(self, dataset: Any, bands: Sequence[int], window: tuple[int, int, int, int]) -> NDArray[Any] | None:
+    def read(self, bands: Sequence[int], window: tuple[int, int, int, int]) -> NDArray[Any] | None:
         """(bands, rows, columns) of the 1-based ``bands`` as they are stored; None where a block is absent or broken."""
         form = self.form
         (rows, columns), (c, r, w, h) = form.shape, window
         out = np.empty((len(bands), h, w), dtype=form.dtype)
-        planes = [(bands[0], list(enumerate(bands)))] if form.is_interleaved else [(b, [(i, b)]) for i, b in enumerate(bands)]
+        planes = [(1, list(enumerate(bands)))] if form.is_interleaved else [(b, [(i, b)]) for i, b in enumerate(bands)]
         for y in range(r // rows, -(-(r + h) // rows)):
             for x in range(c // columns, -(-(c + w) // columns)):
                 top, left = y * rows - r, x * columns - c
                 n, m = min(rows, h - top), min(columns, w - left)
                 for band, wanted in planes:
-                    block = self._block(dataset, band, x, y)
+                    block = self._block(band, x, y)
                     if block is None:
                         return None
                     place = out[:, top:top + n, left:left + m]
@@ -116,17 +118,27 @@ class BlockFile:
             place[...] = block
         return place
 
-    def _block(self, dataset: Any, band: int, x: int, y: int) -> NDArray[Any] | None:
+    def _places_of(self, band: int, y: int) -> list[tuple[int, int]]:
+        """First byte and number of bytes of each block of a row of blocks; 0 where it is absent."""
+        with self._lock:
+            if (band, y) not in self._places:
+                dataset, n = self._dataset(), -(-self._width // self.form.shape[1])
+                told = [[dataset.get_tag_item(f"BLOCK_{what}_{x}_{y}", "TIFF", bidx=band) for what in ("OFFSET", "SIZE")]
+                        for x in range(n)]  # fmt: skip
+                self._places[band, y] = [(int(at or 0), int(size or 0)) for at, size in told]
+            return self._places[band, y]
+
+    def _block(self, band: int, x: int, y: int) -> NDArray[Any] | None:
         """(rows, columns, samples) as they lie in the file."""
         form = self.form
-        at, n = (dataset.get_tag_item(f"BLOCK_{what}_{x}_{y}", "TIFF", bidx=band) for what in ("OFFSET", "SIZE"))
-        if not at or not n or not 0 < int(n) <= 2 * form.n_bytes + 1024:
+        at, n = self._places_of(band, y)[x]
+        if not at or not 0 < n <= 2 * form.n_bytes + 1024:
             return None
-        packed = os.pread(self._file.fileno(), int(n), int(at))
+        packed = os.pread(self._file.fileno(), n, at)
         try:
             plain = zstd.ZstdDecompressor().decompress(packed, form.n_bytes)
         except zstd.ZstdError:
             return None
-        if len(packed) != int(n) or len(plain) != form.n_bytes:
+        if len(packed) != n or len(plain) != form.n_bytes:
             return None
         return np.frombuffer(plain, dtype=form.dtype).reshape(*form.shape, form.samples)

@@ -264,27 +264,24 @@ class SceneReader:
             )
         place = RasterioWindow(col, row, width, height)
         chosen = tuple(self._bands[b] for b in bands)
-        dataset = self._dataset()
-        stored = self._stored(dataset, list(bands), place, shape)
-        alpha = self._stored(dataset, [self._alpha], place, shape)[0] if self._alpha is not None else None
+        stored = self._stored(list(bands), place, shape)
+        alpha = self._stored([self._alpha], place, shape)[0] if self._alpha is not None else None
         if self._has_mask:
-            inner = dataset.read_masks(1, window=place, out_shape=shape, resampling=Resampling.nearest)
+            inner = self._dataset().read_masks(1, window=place, out_shape=shape, resampling=Resampling.nearest)
             alpha = inner if alpha is None else np.minimum(alpha != 0, inner != 0)
         valid = valid_mask(
-            stored, chosen, self._info.fill_rules, alpha, self._fill(dataset, stored, bands, place, shape)
+            stored, chosen, self._info.fill_rules, alpha, self._fill(stored, bands, place, shape)
         )
         if not physical:
             return MaskedRaster(stored, valid, part, chosen, "DN")
         return MaskedRaster(_physical(stored, valid, chosen), valid, part, chosen, _unit(chosen))
 
-    def _stored(
-        self, dataset: Any, bands: list[int], place: RasterioWindow, shape: tuple[int, int]
-    ) -> NDArray[Any]:
-        own = self._own(dataset, bands, place, shape)
+    def _stored(self, bands: list[int], place: RasterioWindow, shape: tuple[int, int]) -> NDArray[Any]:
+        own = self._own(bands, place, shape)
         if own is not None:
             return own
         try:
-            out: NDArray[Any] = dataset.read(
+            out: NDArray[Any] = self._dataset().read(
                 bands, window=place, out_shape=(len(bands), *shape), resampling=Resampling.nearest
             )
         except RasterioError as error:
@@ -298,9 +295,7 @@ class SceneReader:
             ) from error
         return out
 
-    def _own(
-        self, dataset: Any, bands: list[int], place: RasterioWindow, shape: tuple[int, int]
-    ) -> NDArray[Any] | None:
+    def _own(self, bands: list[int], place: RasterioWindow, shape: tuple[int, int]) -> NDArray[Any] | None:
         """Whole blocks of a COG of ours at full resolution; None where GDAL is to read."""
         if self._form is None or shape != (place.height, place.width):
             return None
@@ -309,16 +304,14 @@ class SceneReader:
                 if self._closed:
                     raise FaultError("the reader is closed")
                 assert isinstance(self._path, Path)
-                self._blocks = BlockFile(self._path, self._form)
+                grid = self._info.grid
+                self._blocks = BlockFile(self._path, self._form, grid.width, grid.height, self._dataset)
             held = self._blocks
         window = (place.col_off, place.row_off, place.width, place.height)
-        if not held.covers(window, self._info.grid.width, self._info.grid.height):
-            return None
-        return held.read(dataset, bands, window)
+        return held.read(bands, window) if held.covers(window) else None
 
     def _fill(
         self,
-        dataset: Any,
         stored: NDArray[Any],
         bands: Sequence[int],
         place: RasterioWindow,
@@ -338,7 +331,7 @@ class SceneReader:
                 if not here.any():  # most windows hold no fill: one band tells
                     break
                 here &= (
-                    self._stored(dataset, others[start : start + _FILL_GROUP], place, shape) == rule.value
+                    self._stored(others[start : start + _FILL_GROUP], place, shape) == rule.value
                 ).all(axis=0)
             fill |= here
         return fill

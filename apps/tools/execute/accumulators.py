@@ -52,8 +52,10 @@ def cell_moments(values: NDArray[Any], order: int) -> CellFigures | None:
     if not n:
         return None
     if order == 1 and values.dtype.kind in "iub":
-        # exact, as it is in float64: 2 ** 16 values of at most 32 bits
-        total = float(np.add.reduce(values, axis=None, dtype=np.int64))
+        # exact, as it is in float64: 2 ** 16 values of at most 32 bits, whose sum takes 16 bits more
+        is_short = values.dtype.itemsize <= 2 and n <= 1 << 16
+        sum_type = (np.int32 if values.dtype.kind == "i" else np.uint32) if is_short else np.int64
+        total = float(np.add.reduce(values, axis=None, dtype=sum_type))
     else:
         wide = values.astype(np.float64, copy=False)
         total = _total(wide)

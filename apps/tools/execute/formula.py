@@ -24,7 +24,7 @@ from apps.tools.execute.types import Plane
 MAX_LENGTH = 500
 MAX_DEPTH = 30
 # Values evaluated at once: the steps of a formula stay in the processor's cache.
-_STRIP_VALUES = 1 << 14
+_STRIP_VALUES = 1 << 15
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "abs": (1, np.abs), "sqrt": (1, np.sqrt), "exp": (1, np.exp), "log": (1, np.log), "log10": (1, np.log10),
     "sin": (1, np.sin), "cos": (1, np.cos), "tan": (1, np.tan), "asin": (1, np.arcsin), "acos": (1, np.arccos),
