@@ -13,6 +13,7 @@ from pathlib import Path
 
 from apps.artifacts.ranges import RemoteBlob
 from apps.core.errors import UserError
+from apps.imagery.vector_kinds import TAKEN, kind_of_bytes, kind_of_name, refusal
 
 # Uncompressed bytes (width × height × bands × bytes a sample) that one file may declare.
 MAX_RASTER_BYTES = 24 * 2**30
@@ -84,13 +85,16 @@ def format_of(path: Path, name: str) -> Format:
     found = sniff(path)
     if found is None:
         with path.open("rb") as f:
-            head = f.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
-        if head[:1] in (b"<", b"{", b"["):
+            head = f.read(4096)
+        other = kind_of_bytes(head) or kind_of_name(name)
+        if other is not None:
+            raise refusal(other, name)
+        if (text := head.lstrip(b"\xef\xbb\xbf \t\r\n"))[:1] in (b"<", b"{", b"["):
             kind = (
                 "a VRT"
-                if b"VRTDataset" in head
+                if b"VRTDataset" in text
                 else "a GDAL web map description"
-                if b"GDAL_W" in head
+                if b"GDAL_W" in text
                 else "a text description"
             )
             raise _unsafe(
@@ -100,8 +104,8 @@ def format_of(path: Path, name: str) -> Format:
         raise UserError(
             "UNREADABLE",
             f"“{name}” cannot be read.",
-            "Its first bytes are of no raster format known here.",
-            f"Convert it to {_SHOWN}.",
+            "Its first bytes are of no format known here.",
+            f"Convert an image to {_SHOWN}. Vector files are taken as {TAKEN}.",
             status=415,
         )
     suffix = Path(name).suffix.lower()

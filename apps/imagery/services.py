@@ -38,6 +38,7 @@ from apps.imagery.quota import room_for
 from apps.imagery.readers import open_scene
 from apps.imagery.selectors import waiting_keys
 from apps.imagery.statistics import scene_statistics
+from apps.imagery.vector_kinds import is_refused_unread, kind_of_name, refusal
 from apps.imagery.vector_layers import vector_create
 from apps.imagery.vectors import MAX_FILE_BYTES, is_vector_name
 
@@ -50,6 +51,22 @@ COG_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 # Bytes that stay free on the disk whatever is uploaded.
 FREE_BYTES = 2 * 2**30
 MAX_CHUNK_BYTES = 64 * 2**20
+
+
+def check_file(path: Path) -> None:
+    """UserError UNREADABLE where there is no file of this machine at that path, or it is a folder."""
+    if path.is_file():
+        return
+    other = kind_of_name(path.name) if path.exists() else None
+    if other is not None:
+        raise refusal(other, path.name)
+    raise UserError(
+        "UNREADABLE",
+        f"There is no file “{path.name}”.",
+        "It is a folder." if path.is_dir() else "The path leads to none.",
+        "Name the files in it." if path.is_dir() else "Check the path.",
+        status=404,
+    )
 
 
 # --- uploads
@@ -71,6 +88,9 @@ def upload_start(
             "TOO_LARGE", f"“{name}” is too large.", f"It has {size_bytes:,} bytes; the limit is {limit:,}.",
             "Cut it into parts and upload those.", status=413,
         )  # fmt: skip
+    other = kind_of_name(name)
+    if other is not None and is_refused_unread(name):
+        raise refusal(other, name)
     if sha256 and not re.fullmatch(r"sha256:[0-9a-f]{64}", sha256):
         raise UserError("BAD_ARGUMENT", "The checksum is none.", "It must read sha256:<64 hexadecimal digits>.", "Leave it out.")
     pending = Upload.objects.filter(created_by=user, finished_at__isnull=True)
@@ -272,10 +292,7 @@ def scene_ingest_now(
 
     Raises UserError as ingest does; no scene is left then.
     """
-    if not path.is_file():
-        raise UserError(
-            "UNREADABLE", f"There is no file “{path.name}”.", "The path leads to none.", "Check the path.", status=404
-        )
+    check_file(path)
     if isinstance(acquired_at, date) and not isinstance(acquired_at, datetime):
         acquired_at = datetime(acquired_at.year, acquired_at.month, acquired_at.day, tzinfo=UTC)
     elif isinstance(acquired_at, datetime) and acquired_at.tzinfo is None:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from apps.core.errors import UserError
 from apps.imagery import ingest
+from apps.imagery.vector_kinds import TAKEN, kind_of_bytes, kind_of_name, refusal
 
 # The largest file is read in a fraction of it; a database may hold a view without end, and the API waits for the answer.
 READ_SECONDS = 240
@@ -41,13 +42,6 @@ MAX_NAMES = 1000
 _RESULT_BYTES = 400 * 2**20
 # By the end of its name a file is taken for a vector file; the bytes decide then whether it is one.
 SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".kml", ".csv", ".tsv", ".shp", ".shx", ".dbf", ".kmz", ".gml", ".gpx")
-# What to do with files that are part of a format, or none that is read.
-_INSTEAD = {
-    ".shp": "A Shapefile is several files: zip the .shp with its .shx, .dbf and .prj, and upload the zip.",
-    ".kmz": "Unzip it and upload the .kml inside.",
-    ".gml": "Export it as GeoJSON or GPKG.",
-    ".gpx": "Export it as GeoJSON or GPKG.",
-}
 _SHAPE_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 _LON = ("longitude", "lon", "lng", "long")
 _LAT = ("latitude", "lat")
@@ -156,14 +150,14 @@ def sniff_vector(path: Path, name: str) -> Kind:
         return "KML"
     if suffix in (".csv", ".tsv", ".txt") and b"\0" not in head and text[:1] not in (b"<", b"{"):
         return "CSV"
+    other = kind_of_name(name) or kind_of_bytes(head)
+    if other is not None:
+        raise refusal(other, name, "UNSAFE_FILE")
     raise _refuse(
         "UNSAFE_FILE",
         f"“{name}” was refused.",
         "Its bytes and its extension are not those of one vector format known here.",
-        _INSTEAD.get(
-            ".shp" if suffix in (".shx", ".dbf") else suffix,
-            "Use GeoJSON, GPKG, a zipped Shapefile, KML or CSV with coordinates.",
-        ),
+        f"Give {TAKEN}.",
     )
 
 
@@ -218,11 +212,15 @@ def unpack_shapefile(archive: Path, folder: Path, name: str) -> Path:
             plain = [m for m in members if not m.is_dir() and not m.filename.startswith("__MACOSX")]
             shapes = [m for m in plain if m.filename.lower().endswith(".shp")]
             if len(shapes) != 1:
+                inside = sorted({Path(m.filename).suffix.lower()[:12] for m in plain} - {""})
+                other = next((k for m in plain for part in Path(m.filename).parts if (k := kind_of_name(part))), None)
+                if not shapes and other is not None:
+                    raise refusal(other, name)
                 raise _refuse(
                     "UNREADABLE",
                     f"“{name}” holds {len(shapes)} Shapefiles.",
-                    "One is read at a time.",
-                    "Zip one .shp with its .shx, .dbf and .prj.",
+                    "One is read at a time." if shapes else f"It holds {', '.join(inside[:8]) or 'no file with an extension'}.",
+                    "Zip one .shp with its .shx, .dbf and .prj." if shapes else "Give other files as they are, not in a zip.",
                 )
             stem = shapes[0].filename[:-4].lower()
             left = MAX_UNPACKED_BYTES

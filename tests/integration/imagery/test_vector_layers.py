@@ -108,6 +108,18 @@ def test_what_cannot_be_read_says_what_why_and_what_to_do(
         vectors_for_ask(analyst, project, [str(vector.pk)])
 
 
+def test_what_is_refused_by_its_name_is_refused_before_it_is_sent(client: Client, project: Project) -> None:
+    meta = ",".join(
+        f"{k} {base64.b64encode(v.encode()).decode()}" for k, v in (("filename", "city.osm.pbf"), ("project", str(project.pk)))
+    )
+    answer = client.post("/api/v1/uploads/", HTTP_UPLOAD_LENGTH="5000000", HTTP_UPLOAD_METADATA=meta, **TUS)
+    assert answer.status_code == 415
+    error = answer.json()["error"]
+    assert error["why"].startswith("It is OpenStreetMap data. Vector files are taken as GeoJSON, GeoPackage (.gpkg)")
+    assert "ogr2ogr -f GPKG out.gpkg city.osm.pbf multipolygons" in error["fix"]
+    assert Upload.objects.count() == 0
+
+
 def test_a_person_says_the_crs_of_a_table(client: Client, project: Project) -> None:
     done = upload(client, project, "sites.csv", b"x,y,site\n625000,5621500,a\n626000,5622000,b\n")
     vector = vector_layers.vector_ingest(vector_id=done["X-Vector"])

@@ -16,7 +16,7 @@ from apps.core.errors import UserError
 from apps.core.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import VectorLayer
-from apps.imagery.services import clean_name, scene_ingest_now, scenes_of_band_files, scenes_of_times
+from apps.imagery.services import check_file, clean_name, scene_ingest_now, scenes_of_band_files, scenes_of_times
 from apps.imagery.vector_layers import accuracy_from_text, vector_add_now
 from apps.imagery.vectors import is_vector_name
 from apps.runs import present, selectors, services
@@ -33,10 +33,7 @@ CLI_PROJECT = "Command line"
 
 def _vector(project: Project, path: Path, accuracy_m: float | None) -> VectorLayer:
     """A vector file of this machine, read at once."""
-    if not path.is_file():
-        raise UserError(
-            "UNREADABLE", f"There is no file “{path.name}”.", "The path leads to none.", "Check the path.", status=404
-        )
+    check_file(path)
     return vector_add_now(project=project, path=path, name=clean_name(path.name), accuracy_m=accuracy_m)
 
 
