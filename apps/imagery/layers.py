@@ -83,9 +83,10 @@ class ArtifactLayerStore:
 
     def put_raster(self, raster: MaskedRaster, *, label: str, scene_id: str | None = None) -> LayerRef:
         planes = raster.data.astype(np.float32, copy=False)
-        hidden = ~(raster.valid | np.isnan(planes))
-        if hidden.any():
-            planes = np.where(hidden, np.float32(np.nan), planes)
+        if not raster.valid.all():
+            hidden = ~(raster.valid | np.isnan(planes))
+            if hidden.any():
+                planes = np.where(hidden, np.float32(np.nan), planes)
         tags = {
             "RSURE_KIND": "raster",
             "RSURE_UNIT": raster.unit,

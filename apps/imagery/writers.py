@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from rasterio.crs import CRS
 from rasterio.enums import MaskFlags, Resampling
+from rasterio.io import MemoryFile
 from rasterio.shutil import copy as rasterio_copy
 from rasterio.transform import Affine
 
@@ -94,7 +95,7 @@ def write_cog_of_plain(plain: Path, target: Path, *, n_bands: int, dtype: str, s
     _pack(plain, target, n_bands=n_bands, dtype=dtype, side=side, is_layer=is_layer)
 
 
-def _pack(source: Any, target: Path, *, n_bands: int, dtype: str, side: int, is_layer: bool = False) -> None:
+def _pack(source: Any, target: Path | str, *, n_bands: int, dtype: str, side: int, is_layer: bool = False) -> None:
     """A GeoTIFF of a dataset and its overviews, laid out as a COG."""
     rasterio_copy(source, target, driver="GTiff", copy_src_overviews="YES", tiled=True, blockxsize=side, blockysize=side,
                   interleave=interleave(n_bands, dtype), bigtiff="IF_SAFER", num_threads=2,
@@ -132,32 +133,34 @@ def layer_bytes(
     bytes. The four bands of a picture are red, green, blue and alpha."""
     if planes.ndim != 3 or planes.shape[1:] != grid.shape:
         raise ValueError(f"layer {planes.shape} does not fit grid {grid.shape}")
+    n_bands, dtype = planes.shape[0], planes.dtype.name
+    # a block of a small layer ends with the layer: padding would be compressed, and decoded by everyone who reads it
+    side = min(block_size(n_bands, planes.dtype.itemsize), max(128, -(-max(grid.shape) // 16) * 16))
+    profile = {"count": n_bands, "dtype": dtype, "nodata": nodata} | grid_profile(grid)
+
+    def fill(out: Any) -> None:
+        out.write(planes)
+        for i, text in enumerate(descriptions, 1):
+            out.set_band_description(i, text)
+        if tags:
+            out.update_tags(**tags)
+
     # a layer lies in memory already: little of it twice
-    options = STREAM_OPTIONS | {"GDAL_CACHEMAX": 16 * 2**20}
-    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**options):
-        plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
-        # a block of a small layer ends with the layer: padding would be compressed, and decoded by everyone who reads it
-        side = min(block_size(planes.shape[0], planes.dtype.itemsize), max(128, -(-max(grid.shape) // 16) * 16))
-        n_bands, dtype = planes.shape[0], planes.dtype.name
-        is_small = planes.nbytes <= _LAYER_BYTES and not is_picture
-        form: dict[str, Any] = {"driver": "MEM"} if is_small else {
-            "driver": "GTiff", "tiled": True, "blockxsize": side, "blockysize": side, "bigtiff": "IF_SAFER",
-            "interleave": interleave(n_bands, dtype), **({"photometric": "RGB", "alpha": "YES"} if is_picture else {}),
-        }  # fmt: skip
-        with rasterio.open(
-            "" if is_small else plain, "w", count=n_bands, dtype=dtype, nodata=nodata, **form, **grid_profile(grid)
-        ) as out:
-            out.write(planes)
-            for i, text in enumerate(descriptions, 1):
-                out.set_band_description(i, text)
-            if tags:
-                out.update_tags(**tags)
-            if is_small:
+    with rasterio.Env(**STREAM_OPTIONS | {"GDAL_CACHEMAX": 16 * 2**20}):
+        if planes.nbytes <= _LAYER_BYTES and not is_picture:
+            with MemoryFile(ext=".tif") as packed, rasterio.open("", "w", driver="MEM", **profile) as out:
+                fill(out)
                 out.build_overviews(overview_factors(out.shape, side), Resampling.nearest)
-                _pack(out, cog, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
-        if not is_small:
+                _pack(out, packed.name, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
+                return bytes(packed.read())
+        with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder:
+            plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
+            look = {"photometric": "RGB", "alpha": "YES"} if is_picture else {}
+            with rasterio.open(plain, "w", driver="GTiff", tiled=True, blockxsize=side, blockysize=side, bigtiff="IF_SAFER",
+                               interleave=interleave(n_bands, dtype), **look, **profile) as out:  # fmt: skip
+                fill(out)
             write_cog_of_plain(plain, cog, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
-        return cog.read_bytes()
+            return cog.read_bytes()
 
 
 def png_bytes(rgba: NDArray[np.uint8]) -> bytes:

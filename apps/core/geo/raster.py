@@ -49,7 +49,7 @@ class MaskedRaster:
     @property
     def n_valid(self) -> int:
         """Valid samples over all planes."""
-        return int(self.valid.sum())
+        return int(np.count_nonzero(self.valid))
 
 
 def valid_mask(

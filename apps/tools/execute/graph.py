@@ -426,7 +426,8 @@ def _store_layers(layers: list[tuple[str, Target]], engine: Engine, program: Pro
                                                label=label, scene_id=scene_id))
         else:
             data = pixels.data
-            np.copyto(data, np.nan, where=~pixels.valid)
+            if not pixels.valid.all():
+                np.copyto(data, np.nan, where=~pixels.valid)
             role = kind.quantity if kind.quantity in ("ndvi", "evi") else "index"
             refs.append(ctx.layers.put_raster(
                 MaskedRaster(data[None], pixels.valid[None], pixels.grid, (Band(index=1, role=role, unit=kind.unit),), kind.unit),

@@ -9,6 +9,7 @@ import rasterio
 import tifffile
 from numpy.typing import NDArray
 
+from apps.core.geo import Grid
 from apps.imagery import writers
 from apps.imagery.writers import interleave, write_cog
 from tests.unit.imagery.rasters import write
@@ -88,3 +89,28 @@ def test_an_index_inflates_its_two_bands_alone(tmp_path: Path) -> None:
     with tifffile.TiffFile(tmp_path / "cog.tif") as file:
         # a block of each band by itself
         assert len(file.pages[0].dataoffsets) == 13
+
+
+@pytest.mark.parametrize("most_bytes", [writers._LAYER_BYTES, 0])
+@pytest.mark.parametrize("dtype, n_bands", [("float32", 1), ("uint8", 1), ("float32", 2)])
+def test_a_layer_is_a_cog_laid_down_in_memory_or_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int, dtype: str, n_bands: int
+) -> None:
+    monkeypatch.setattr(writers, "_LAYER_BYTES", most_bytes)
+    planes = _planes(n_bands, dtype, (1200, 1600))
+    grid = Grid(crs="EPSG:32630", transform=(10.0, 0.0, 600000.0, 0.0, -10.0, 5600000.0), width=1600, height=1200)
+    path, nodata = tmp_path / "layer.tif", float("nan") if dtype == "float32" else 255.0
+    names = ("ndvi",) * n_bands
+    data = [writers.layer_bytes(planes, grid, nodata=nodata, descriptions=names, tags={"RSURE_KIND": "raster"}) for _ in range(2)]
+    assert data[0] == data[1]
+    path.write_bytes(data[0])
+    with rasterio.open(path) as dataset:
+        np.testing.assert_array_equal(dataset.read(), planes)
+        assert (dataset.crs.to_epsg(), tuple(dataset.transform)[:6]) == (32630, grid.transform)
+        assert dataset.tags()["RSURE_KIND"] == "raster" and dataset.descriptions == names
+        np.testing.assert_equal(dataset.nodata, nodata)
+        assert dataset.overviews(1) == [2, 4]
+        assert n_bands > 1 or dataset.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+    for level, factor in enumerate((2, 4)):
+        with rasterio.open(path, overview_level=level) as dataset:
+            np.testing.assert_array_equal(dataset.read(), planes[:, ::factor, ::factor])
