@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,6 +69,43 @@ def headline(observation: Observation) -> tuple[str, str]:
     if result.kind == "ratio" and isinstance(result.value, float | int) and result.unit == "1":
         return f"{100 * float(result.value):.2f} %", what or "share"
     return value_text(result.value, result.unit), what or result.kind
+
+
+def carried_text(value: float, interval: tuple[float, float], unit: str = "1", *, is_count: bool = False) -> tuple[str, str]:
+    """(value with its unit, interval) to the digits that the interval carries: two of its half width (JCGM 100:2008, 7.2.6).
+
+    302.3547 in 291.08 to 310.27 reads 302.4 ha, 291.1 to 310.3. A number of things stays whole; no interval where it has no
+    width.
+    """
+    half = (interval[1] - interval[0]) / 2
+    if not 0 < half < math.inf:
+        return value_text(value, unit), ""
+    decimals = min(1 - math.floor(math.log10(half)), 12)
+    if all(float(end).is_integer() for end in interval):
+        decimals = min(decimals, 0) if float(value).is_integer() else decimals
+
+    def shown(v: float, places: int) -> str:
+        # a rounded nothing has no sign
+        return f"{round(float(v), places) + 0.0:,.{max(places, 0)}f}".replace("-", "−")
+
+    low, high = (shown(end, decimals) for end in interval)
+    sign = number_text(1, unit).partition(" ")[2]
+    whole = is_count and float(value).is_integer()
+    return f"{shown(value, 0 if whole else decimals)} {sign}".strip(), f"{low} to {high}" if low != high else ""
+
+
+def rounded_headline(observation: Observation) -> str:
+    """The number as ``headline`` writes it, or, where it has an interval, to the digits that this carries, with it behind."""
+    result = observation.result
+    is_number = isinstance(result.value, int | float) and not isinstance(result.value, bool)
+    if observation.status.state == "failed" or not is_number or result.interval is None:
+        return headline(observation)[0]
+    scale, unit = (100, "%") if result.kind == "ratio" and result.unit == "1" else (1, result.unit)
+    low, high = (scale * end for end in result.interval)
+    is_count = result.kind == "count"
+    text, span = carried_text(scale * float(result.value), (low, high), unit, is_count=is_count)  # type: ignore[arg-type]
+    level = f"{100 * result.interval_level:.3g} % " if result.interval_level is not None else ""
+    return f"{text} ({level}interval {span})" if span else text
 
 
 def detail_text(observation: Observation) -> str:

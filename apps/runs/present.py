@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Answer
+from apps.runs.headline import rounded_headline
 from apps.runs.tables import rows_table
 
 # Rows of a table that a terminal shows.
@@ -73,20 +75,22 @@ def ask_text(state: RunState) -> str:
         if state.plan.understood:
             lines.append(f"Understood: {state.plan.understood}")
         lines += [f"  {s.step}. {s.tool}: {s.why}" for s in state.plan.steps]
+    tries = Counter(o.observation.step for o in state.observations.values())
+    tried: Counter[int] = Counter()
     for o in state.observations.values():
+        step = o.observation.step
+        tried[step] += 1
+        attempt = f", attempt {tried[step]} of {tries[step]}" if tries[step] > 1 else ""
         decision = o.decision
         p = "" if decision is None or decision.p_correct is None else f", p = {decision.p_correct:.2f}"
         word = {"accept": "Accepted", "reject": "Rejected", "request_evidence": "Evidence asked"}.get(
             decision.decision if decision else "", "Undecided"
         )
-        value = o.observation.result.value
-        unit = "" if isinstance(value, str) else f" {o.observation.result.unit}"
         rows = table_lines(o.observation)
-        if rows and value is None:
-            value = f"{len(rows)} rows in"
+        has_value = o.observation.result.value is not None
+        value = f"{len(rows)} rows" if rows and not has_value else rounded_headline(o.observation)
         lines.append(
-            f"Observation {o.observation.step} ({o.observation.configuration.fine}): "
-            f"{'no value' if value is None else value}{unit} [{word}{p}; nobody has confirmed it]"
+            f"Observation {step}{attempt} ({o.observation.configuration.fine}): {value} [{word}{p}; nobody has confirmed it]"
         )
         lines += rows[:ROWS_PRINTED]
         if len(rows) > ROWS_PRINTED:
