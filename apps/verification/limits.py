@@ -54,6 +54,7 @@ class Limits(BaseModel):
     other_date_days: int = Field(default=40, description="another date that may be asked for lies at most so far away")
     hole_factor: float = Field(default=2.5, description="a gap in a series longer than this times the median gap is a hole")
     # plausibility
+    season_days: int = Field(default=45, description="dates so many days of the year apart are of one season")
     degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
     size_spread: float = Field(default=25.0, description="largest over median object area that is still one class")
     empty_part_expected: float = Field(

@@ -60,6 +60,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "no_band_twice",
         "fill_not_counted",
         "no_fill_value_in_raster",
+        "dates_of_one_unit",
     ),
     "completeness": (
         "hidden_not_counted",
@@ -139,6 +140,10 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "cut_recomputes",
         "rows_recompute",
         "instances_recompute",
+        "each_input_once",
+        "classes_of_one_legend",
+        "sum_over_measured_pixels",
+        "formula_has_a_meaning",
     ),
     "plausibility": (
         "area_within_scene",
@@ -154,6 +159,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "no_empty_part_like_the_rest",
         "stand_in_agrees",
         "gsd_known_to_model",
+        "anomaly_of_one_season",
     ),
     "provenance": (
         "inputs_of_the_task",

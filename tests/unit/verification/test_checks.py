@@ -31,6 +31,7 @@ from tests.unit.verification import (
     samples_drawn,
     samples_layers,
     samples_marks,
+    samples_meanings,
     samples_new,
     samples_places,
     samples_veils,
@@ -528,6 +529,7 @@ EXAMPLES |= samples_layers.EXAMPLES
 EXAMPLES |= samples_veils.EXAMPLES
 EXAMPLES |= samples_drawn.EXAMPLES
 EXAMPLES |= samples_places.EXAMPLES
+EXAMPLES |= samples_meanings.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 

@@ -1,0 +1,95 @@
+"""Observations for the checks of what is held together (``apps/verification/checks/meanings.py``)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tests.unit.tools.rasters import Bench, from_file
+from tests.unit.verification.samples import SHIPPED, S, Sample, ask, graph
+from tests.unit.verification.samples_layers import Make, agreement, over_landsat, remembered, transitions
+from tests.unit.verification.samples_new import landsat
+
+
+def with_unit(sample: Sample, scene_id: str, unit: str) -> Sample:
+    """The same observation of a question one of whose scenes has its bands in another unit."""
+    assert sample.question is not None
+    scenes = tuple(
+        s.model_copy(update={"bands": tuple(b.model_copy(update={"unit": unit}) for b in s.bands)})
+        if s.scene_id == scene_id
+        else s
+        for s in sample.question.scenes
+    )
+    return sample.but(question=sample.question.model_copy(update={"scenes": scenes}))
+
+
+@lru_cache
+def added() -> Sample:
+    return over_landsat("What is the sum of NDVI?", ("out", "raster.summarize.statistic", ("i",), {"statistic": "sum"}))
+
+
+@lru_cache
+def coarser() -> Sample:
+    """The mean over pixels of three times the side, which is no sum."""
+    return over_landsat(
+        "What is the mean NDVI at 90 m?",
+        ("r", "raster.product.reproject", ("i",), {"resolution": 90, "method": "average"}),
+        ("out", "raster.summarize.statistic", ("r",), {"statistic": "mean"}),
+    )
+
+
+@lru_cache
+def divided() -> Sample:
+    return ask(
+        Bench(landsat()),
+        "What is the mean of nir / red?",
+        "number",
+        "execute",
+        graph(
+            S,
+            ("m", "raster.product.math", ("s1",), {"expression": "nir / red", "range": [0, 50]}),
+            ("out", "raster.summarize.statistic", ("m",), {"statistic": "mean"}),
+        ),
+    )
+
+
+@lru_cache
+def anomaly(*dates: str) -> Sample:
+    """The first of these dates of MODIS NDVI against the others."""
+    held = [
+        from_file(next((SHIPPED / "mod13q1_sinop").glob(f"*{day}.jp2")), {"ndvi": 1}, scene_id=f"s{k}", date=day)
+        for k, day in enumerate(dates)
+    ]
+    nodes: list[Any] = []
+    for k in range(len(dates)):
+        nodes += [
+            (f"a{k}", "asset.scene", (), {"scene": f"s{k}"}),
+            (f"b{k}", "raster.product.band", (f"a{k}",), {"role": "ndvi"}),
+        ]
+    inputs = tuple(f"b{k}" for k in range(len(dates)))
+    nodes += [("d", "raster.product.anomaly", inputs, {"least_valid": 2}), ("out", "raster.summarize.statistic", ("d",), {})]
+    return ask(Bench(*held), f"What is the mean NDVI anomaly of {dates[0]}?", "number", "execute", graph(*nodes))
+
+
+ONE_SEASON = ("2014-08-29", "2013-09-14", "2014-07-28")
+TWO_SEASONS = ("2014-07-28", "2014-01-17", "2014-02-18")
+EXAMPLES: dict[str, tuple[Make, Make, str]] = {
+    "radiometry.dates_of_one_unit": (agreement, lambda: with_unit(agreement(), "t", "reflectance"), "failed"),
+    "consistency.each_input_once": (remembered, lambda: remembered().but({"/arguments/nodes/24/inputs/1": "b1"}), "failed"),
+    "consistency.classes_of_one_legend": (
+        transitions,
+        lambda: transitions().but({"/arguments/nodes/5/params/breaks": [0.1, 0.3, 0.5]}),
+        "failed",
+    ),
+    "consistency.sum_over_measured_pixels": (
+        added,
+        lambda: coarser().but({"/arguments/nodes/3/params/statistic": "sum"}),
+        "failed",
+    ),
+    "consistency.formula_has_a_meaning": (divided, lambda: with_unit(divided(), "s", "dB"), "failed"),
+    "plausibility.anomaly_of_one_season": (
+        lambda: anomaly(*ONE_SEASON),
+        lambda: anomaly(*TWO_SEASONS),
+        "failed",
+    ),
+}

@@ -1,0 +1,92 @@
+"""What is held together, handed in by a tool that does not refuse it: seen from the record alone; and what is right passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.verification.checks import CHECKS
+from tests.unit.verification import samples_meanings as m
+from tests.unit.verification.samples import Sample
+from tests.unit.verification.samples_layers import agreement, remembered, transitions
+
+
+def outcome(sample: Sample, name: str) -> str:
+    return CHECKS[name].look(sample.case()).outcome
+
+
+@pytest.mark.parametrize(
+    ("expression", "unit", "wanted"),
+    [
+        ("nir / red", "DN", "passed"),
+        ("nir / red", "dB", "failed"),
+        ("nir - red", "dB", "passed"),
+        ("nir + red", "dB", "failed"),
+        ("10 ^ (nir / 10) / 10 ^ (red / 10)", "dB", "passed"),
+        ("log10(nir) + log10(red)", "dB", "passed"),
+        ("nir * 0.5 - red * 0.5", "dB", "passed"),
+        ("abs(nir) * 2", "dB", "passed"),
+        ("(nir - 3) * 2", "dB", "passed"),
+    ],
+)
+def test_formulas_of_decibels(expression: str, unit: str, wanted: str) -> None:
+    made = m.with_unit(m.divided(), "s", unit).but({"/arguments/nodes/1/params/expression": expression})
+    assert outcome(made, "consistency.formula_has_a_meaning") == wanted
+
+
+def with_roles(sample: Sample, **by_role: tuple[str, str]) -> Sample:
+    """The question's scene with other roles and units: old role → (new role, unit)."""
+    assert sample.question is not None
+    (scene,) = sample.question.scenes
+    bands = tuple(
+        b.model_copy(update=dict(zip(("role", "unit"), by_role[b.role], strict=True))) if b.role in by_role else b
+        for b in scene.bands
+    )
+    return sample.but(question=sample.question.model_copy(update={"scenes": (scene.model_copy(update={"bands": bands}),)}))
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("red + thermal1", "failed"),
+        ("max(red - thermal1, 0)", "failed"),
+        ("0.3 * red + 0.01 * thermal1", "passed"),
+        ("class * 1", "failed"),
+        ("class == 8", "passed"),
+        ("where(class == 8, red, 0)", "passed"),
+    ],
+)
+def test_formulas_of_several_units_and_of_codes(expression: str, wanted: str) -> None:
+    made = with_roles(m.divided(), red=("red", "reflectance"), nir=("thermal1", "K"), blue=("class", "DN"))
+    made = made.but({"/arguments/nodes/1/params/expression": expression})
+    assert outcome(made, "consistency.formula_has_a_meaning") == wanted
+
+
+def test_the_same_date_under_another_name() -> None:
+    first: Any = remembered().observation.arguments["nodes"]
+    nodes = [*first[:-1], {**first[1], "id": "again"}, {**first[-1], "inputs": [*first[-1]["inputs"], "again"]}]
+    made = remembered().but({"/arguments/nodes": nodes})
+    assert outcome(made, "consistency.each_input_once") == "failed"
+    assert outcome(remembered(), "consistency.each_input_once") == "passed"
+
+
+def test_a_unit_before_the_suns_angle_is_reflectance_to_a_ratio() -> None:
+    made = m.with_unit(m.with_unit(agreement(), "s", "reflectance"), "t", "reflectance before sun angle")
+    assert outcome(made, "radiometry.dates_of_one_unit") == "passed"
+    assert outcome(m.with_unit(made, "t", "DN"), "radiometry.dates_of_one_unit") == "failed"
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [({"preset": "ndvi_cover", "breaks": []}, "failed"), ({"names": ["a", "b", "c", "d"]}, "failed"), ({}, "passed")],
+)
+def test_legends(change: dict[str, Any], wanted: str) -> None:
+    made = transitions().but({f"/arguments/nodes/5/params/{k}": v for k, v in change.items()})
+    assert outcome(made, "consistency.classes_of_one_legend") == wanted
+
+
+def test_a_sum_of_which_no_grid_is_on_record_is_asked_for() -> None:
+    made = m.coarser().but({"/arguments/nodes/3/params/statistic": "sum", "/result/layers": []})
+    assert outcome(made, "consistency.sum_over_measured_pixels") == "inconclusive"
+    assert outcome(m.coarser(), "consistency.sum_over_measured_pixels") == "not_applicable"
