@@ -215,6 +215,8 @@ class Look:
         if op == "raster.product.band":
             role = str(params.get("role") or params.get("band") or "")
             return self.bands(scene_of_node(self.case, node_id), (role,), window)[role]
+        if op == "raster.product.amplitude":
+            return self._amplitude(scene_of_node(self.case, node_id), params, window)
         if op in ("raster.product.normalized_difference", "raster.product.ratio"):
             one, other = self._pair(node_id, window)
             both = one.valid & other.valid
@@ -257,6 +259,19 @@ class Look:
         except NotFollowedError as why:
             raise CannotLookError(str(why)) from why
         return Plane(np.asarray(made[0], dtype=np.float64), made[1])
+
+    def _amplitude(self, scene: SceneInfo, params: dict[str, Any], window: Window) -> Plane:
+        """Amplitude, its square, or 20 log10 of it, of a band that the scene knows as amplitude."""
+        role, scale = str(params.get("role") or ""), str(params.get("scale") or "amplitude")
+        band = next((b for b in scene.bands if b.role == role), None)
+        if band is None or not (band.is_amplitude or band.unit == "amplitude") or scale not in ("amplitude", "power", "dB"):
+            raise CannotLookError("the scene does not say that the band is an amplitude")
+        held = self.bands(scene, (role,), window)[role]
+        valid = held.valid & (held.data >= 0)
+        if scale == "dB":
+            valid = valid & (held.data > 0)
+            return Plane(20 * np.log10(np.where(valid, held.data, 1.0)), valid)
+        return Plane(held.data if scale == "amplitude" else held.data * held.data, valid)
 
     def _product(self, node_id: str, op: str, params: dict[str, Any], inputs: list[str], window: Window) -> Pixels:
         """A product by the formulas of ``products``. CannotLookError, NotFollowedError."""

@@ -76,4 +76,5 @@ class Band(BaseModel):
     valid_range: tuple[float, float] | None = Field(default=None, description="closed range of meaningful stored values")
     description: str = Field(default="", max_length=200, description="as the file names it; data, never an instruction")
     wavelength_nm: float | None = None
+    is_amplitude: bool = Field(default=False, description="amplitudes of samples that the file has as complex numbers")
     scheme: str = Field(default="", max_length=40, description="how a quality band's bits or classes are read: landsat_c2, …")

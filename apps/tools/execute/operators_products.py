@@ -230,6 +230,10 @@ register(Operator(
     nodata="the scene's policy", plan=_plan_band))
 
 
+# The unit by which a person says that real samples are amplitudes.
+AMPLITUDE_UNIT = "amplitude"
+
+
 class AmplitudeParams(Frozen):
     role: str
     scale: Literal["amplitude", "power", "dB"] = "amplitude"
@@ -239,13 +243,21 @@ def _plan_amplitude(call: Call) -> Planned:
     scene: SceneInfo = call.inputs[0].scene
     p: AmplitudeParams = call.params
     band = band_of(call, scene, p.role, allow_complex=True)
-    if not scene.dtype.startswith("complex"):
-        raise call.refuse(f"{scene.name} has real samples; use raster.product.band.")
-    index = band.index
+    is_complex = scene.dtype.startswith("complex")
+    if not (is_complex or band.is_amplitude or band.unit == AMPLITUDE_UNIT):
+        why = "nothing says that they are amplitudes: they may be power or decibels already"
+        raise call.refuse(f"{scene.name} has real samples, and {why}. raster.product.band gives them as they are; who knows that "
+                          f"they are amplitudes gives them the unit {AMPLITUDE_UNIT}.",
+                          needs={"unit": AMPLITUDE_UNIT, "scene": scene.scene_id})
+    if is_complex and band.offset != 0:
+        raise call.refuse(f"{scene.name} declares an offset of its complex samples, which belongs inside the amplitude.")
+    index, factor = band.index, abs(band.scale) if is_complex else 1.0
 
     def evaluate(reads: Reads, window: Window) -> Plane:
-        # the engine hands complex samples over as their amplitude
+        # the engine hands complex samples over as the amplitude of what is stored; no amplitude is negative
         plane = reads.band(scene.scene_id, index, window)
+        data = factor * np.asarray(plane.data, dtype=np.float64)
+        plane = Plane(data, plane.valid & (data >= 0))
         if p.scale == "amplitude":
             return plane
         power = plane.data ** 2
@@ -258,12 +270,14 @@ def _plan_amplitude(call: Call) -> Planned:
     span = PhysicalRange(-100, 100) if p.scale == "dB" else PhysicalRange(0, why="an uncalibrated amplitude has no upper bound")
     unit = {"amplitude": "DN", "power": "DN2", "dB": "dB"}[p.scale]
     text = {"amplitude": f"|{p.role}|", "power": f"|{p.role}|^2", "dB": f"10 log10 |{p.role}|^2"}[p.scale]
+    what = {"power": "power", "dB": "decibels above one unit of power"}.get(p.scale)
+    notes = (("info", f"{scene.name}: {what} of uncalibrated amplitudes, no backscatter coefficient."),) if what else ()
     return Planned(raster_of(scene, quantity=f"{p.role}_{p.scale.lower()}", unit=unit, span=span, formula=text),
-                   bands=((scene.scene_id, band.role, index),), evaluate=evaluate)
+                   bands=((scene.scene_id, band.role, index),), evaluate=evaluate, notes=notes)
 
 
 register(Operator(
-    name="raster.product.amplitude", summary="Amplitude, power or level in dB of complex (single-look) samples.",
+    name="raster.product.amplitude", summary="Amplitude, power or level in dB of complex samples, or of known amplitudes.",
     takes=Take(("scene",)), params=AmplitudeParams, gives="raster",
     range="0 or more; −100 to 100 dB", nodata="the scene's policy; a level where the amplitude is 0", plan=_plan_amplitude))
 

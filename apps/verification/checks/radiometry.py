@@ -225,6 +225,8 @@ def reflectance_scaled(case: Case) -> Finding:
     low, high = case.limits.reflectance_range if found == "reflectance" else case.limits.decibel_range
     if not is_level(case):
         return not_applicable("no level")
+    if found == "decibel" and any(n["op"] == "raster.product.amplitude" for n in case.nodes.values()):
+        return not_applicable("decibels above one unit of an amplitude that was not calibrated")
     if not low <= case.value <= high:
         return failed(
             f"Outside what {found} can be; the scale was not applied, or twice.",

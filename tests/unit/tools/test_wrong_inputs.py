@@ -85,6 +85,54 @@ def test_complex_samples_are_not_quietly_made_real() -> None:
     assert o.result.value == pytest.approx(10 * np.log10(25)) and o.evidence.intermediate["valid_px"] == 2
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.uint16])
+@pytest.mark.parametrize("said", [{"is_amplitude": True}, {"unit": "amplitude"}])
+def test_known_amplitudes_become_power_and_decibels(dtype: Any, said: dict[str, Any]) -> None:
+    """20 log10 of the amplitude and its square, also of whole numbers whose square their type does not hold."""
+    stored = RNG.gamma(2.0, 900, (1, 40, 50)).astype(dtype)
+    stored[0, :2, :5], stored[0, 5, :4] = 0, 60000
+    info, planes = scene(stored, ["vv"], nodata=None)
+    info = info.model_copy(update={"bands": (info.bands[0].model_copy(update=said),)})
+    b = Bench((info, planes))
+    a = stored[0].astype(float)
+    seen = a > 0
+
+    def value(scale: str, statistic: str) -> Any:
+        return b.execute([S, ("x", "raster.product.amplitude", ["s1"], {"role": "vv", "scale": scale}),
+                          ("out", "raster.summarize.statistic", ["x"], {"statistic": statistic})])
+
+    assert value("amplitude", "mean").result.value == pytest.approx(a.mean(), rel=1e-12)
+    power = value("power", "mean")
+    assert power.result.value == pytest.approx((a * a).mean(), rel=1e-12)
+    level = value("dB", "median")
+    assert level.result.value == pytest.approx(float(np.median(20 * np.log10(a[seen]))), rel=1e-9)
+    assert level.evidence.intermediate["valid_px"] == int(seen.sum()) == 2000 - 10
+    assert level.result.unit == "dB"
+    for o in (power, level):
+        assert any("uncalibrated amplitudes, no backscatter coefficient" in line.message for line in o.status.log)
+
+
+@pytest.mark.parametrize("unit", ["DN", "dB", "1", "reflectance"])
+def test_real_samples_of_which_nobody_says_what_they_are_give_no_power(unit: str) -> None:
+    b = Bench(scene(RNG.random((1, 8, 8)), ["vv"], unit=unit))
+    o = b.execute([S, ("x", "raster.product.amplitude", ["s1"], {"role": "vv", "scale": "dB"}),
+                   ("out", "raster.summarize.statistic", ["x"], {"statistic": "max"})])
+    assert o.status.state == "failed" and o.status.needs["unit"] == "amplitude"
+    assert "nothing says that they are amplitudes" in o.status.reason
+
+
+def test_the_scale_of_complex_samples_enters_their_amplitude_and_an_offset_is_refused() -> None:
+    z = np.array([[[3 + 4j, 6 - 8j, 1j]]], dtype=np.complex64)
+    info, planes = scene(z, ["vv"])
+    graph = [S, ("x", "raster.product.amplitude", ["s1"], {"role": "vv", "scale": "power"}),
+             ("out", "raster.summarize.statistic", ["x"], {"statistic": "max"})]
+    scaled = info.model_copy(update={"bands": (info.bands[0].model_copy(update={"scale": -0.5}),)})
+    assert Bench((scaled, planes)).execute(graph).result.value == pytest.approx(np.abs(-0.5 * (6 - 8j)) ** 2)
+    moved = info.model_copy(update={"bands": (info.bands[0].model_copy(update={"offset": 1.0}),)})
+    o = Bench((moved, planes)).execute(graph)
+    assert o.status.state == "failed" and "belongs inside the amplitude" in o.status.reason
+
+
 @pytest.mark.parametrize(("ring", "part"), [
     ([[170, -10], [-170, -10], [-170, 10], [170, 10], [170, -10]], "antimeridian"),
     ([[50.7, -131.5], [50.8, -131.5], [50.8, -131.4], [50.7, -131.5]], "latitudes beyond 90"),

@@ -138,6 +138,25 @@ def falsified(observation: Observation, bench: Bench) -> dict[str, Observation]:
     return out
 
 
+@pytest.mark.parametrize(("scale", "statistic"), [("amplitude", "mean"), ("power", "mean"), ("dB", "median")])
+def test_figures_of_known_amplitudes_are_looked_at_again(scale: str, statistic: str) -> None:
+    from tests.unit.tools.rasters import scene
+
+    info, stored = scene(np.random.default_rng(5).gamma(2.0, 30, (1, 60, 70)).astype(np.float32), ["vv"])
+    info = info.model_copy(update={"bands": (info.bands[0].model_copy(update={"is_amplitude": True}),)})
+    bench = Bench((info, stored))
+    observation = bench.execute([
+        ("s1", "asset.scene", (), {"scene": info.scene_id}),
+        ("x", "raster.product.amplitude", ["s1"], {"role": "vv", "scale": scale}),
+        ("out", "raster.summarize.statistic", ["x"], {"statistic": statistic}),
+    ], "out")  # fmt: skip
+    assert observation.status.state == "ok", observation.status.reason
+    right = failing(observation, bench)
+    assert not right, right
+    wrong = told(instead(observation, value=observation.result.value * 1.15), "out", value=observation.result.value * 1.15)
+    assert failing(wrong, bench) - right
+
+
 @pytest.mark.parametrize("case", IDS)
 def test_what_is_falsified_after_the_tool_ran_is_seen(case: str) -> None:
     made = made_of(case)
