@@ -446,12 +446,30 @@ class _Inspector:
                     valid_range=fact.valid_range,
                     description=fact.description[:200],
                     wavelength_nm=wavelength,
+                    is_amplitude=self.facts.is_amplitude,
                     scheme=self._scheme(i) if role == "qa" else "",
                 )
             )
-        bands = self._scale(bands, mod13, when)
+        bands = self._unseen(self._scale(bands, mod13, when))
         self._roles_finding(bands)
         return bands
+
+    def _unseen(self, bands: list[Band]) -> list[Band]:
+        """Nodata that a product has by its guide and its files do not declare: 0 where nothing was seen, beside the swath, around
+        the tilted frame, in gaps (USGS, Landsat level 1; ESA, Sentinel-2 products specification, special values). Of Sentinel-2
+        in files named as ESA names them, in files of one band, and where 0 would be a reflectance of -0.1; in other stacks, which
+        may have been worked on, 0 is told and asked about as anywhere."""
+        dtype = self.facts.dtype
+        if self.hints.fill == "is_real":
+            return bands
+        if profiles.is_landsat_level1(self.name, dtype) or profiles.is_older_landsat_level1(self.name, dtype):
+            is_fill, is_sure = self.profile is not None, True
+        else:
+            is_fill = self.profile is profiles.SENTINEL2 and dtype in S2_DTYPES
+            is_sure = profiles.is_sentinel2_product(self.name) or len(self._shown(bands)) == 1
+        return [b.model_copy(update={"nodata": 0.0})
+                if is_fill and b.nodata is None and b.role not in (*_CODES, "unknown") and (is_sure or b.offset < 0) else b
+                for b in bands]  # fmt: skip
 
     def _scheme(self, i: int) -> str:
         coding = self.codings[i]
@@ -531,8 +549,7 @@ class _Inspector:
         if self.profile is profiles.LANDSAT8 and profiles.is_landsat_level1(self.name, facts.dtype) \
                 and any(b.role in profiles.REFLECTIVE for b in bands):
             shift = {"scale": profiles.LANDSAT_L1_SCALE, "offset": profiles.LANDSAT_L1_OFFSET, "unit": profiles.LANDSAT_L1_UNIT}
-            bands = [b.model_copy(update=shift | ({} if b.nodata is not None else {"nodata": 0.0}))
-                     if b.role in profiles.REFLECTIVE else b for b in bands]
+            bands = [b.model_copy(update=shift) if b.role in profiles.REFLECTIVE else b for b in bands]
             self.add(
                 "scale", "Scale", "warn", "× 2e-05 − 0.1",
                 "Level 1 of Landsat 8 and 9: reflectance at the top of the atmosphere, before it is divided by the sine of the "
@@ -714,6 +731,7 @@ class _Inspector:
         real = Fix(label="They are real values", hints={"fill": "is_real", "fill_value": None})
         rules: list[FillRule] = []
         words: list[str] = []
+        own: tuple[Fix, ...] = ()
         if hints.nodata is not None:
             bands = [b if b.role == "alpha" else b.model_copy(update={"nodata": hints.nodata}) for b in bands]
             words.append(f"nodata {hints.nodata:g} given by a person")
@@ -721,10 +739,16 @@ class _Inspector:
             bands = [b.model_copy(update={"nodata": None}) for b in bands]
             words.append("declared nodata taken as real values by a person")
         else:
-            declared = sorted({b.nodata for b in bands if b.nodata is not None}, key=str)
-            if declared:
+            of_file = {f.nodata for f in self.facts.bands if f.nodata is not None}
+            of_bands = {b.nodata for b in bands if b.nodata is not None}
+            if declared := sorted(of_bands & of_file, key=str):
                 hit = max((c.n_nodata for c in counts.bands), default=0)
                 words.append(f"{', '.join(f'{v:g}' for v in declared)} declared, {share_text(hit, n)}")
+            for value in sorted(of_bands - of_file, key=str):
+                # what stands in all bands was counted, what stands in one of several was not
+                seen = next((c.n_px for c in counts.fill if c.value == value), 0) if len(bands) == 1 else 0
+                words.append(f"{value:g} is nodata by the product's guide" + (f", {share_text(seen, n)}" if seen else ""))
+                own = (Fix(label="They are real values", hints={"nodata_is_real": True}),)
         if counts.n_masked:
             words.append(f"mask or alpha of the file hides {share_text(counts.n_masked, n)}")
         not_finite = max((c.n_not_finite for c in counts.bands), default=0)
@@ -783,7 +807,7 @@ class _Inspector:
                 )  # fmt: skip
             else:
                 self.add("nodata", "Nodata", "ok", said or "none", "Nothing looks like undeclared fill." if not said
-                         else f"{said.capitalize()}.", ask)  # fmt: skip
+                         else f"{said.capitalize()}.", *own, ask)  # fmt: skip
             return bands, rules
         rules.append(
             FillRule(kind="all_bands_equal", value=suspect.value, source="suspected", share=suspect.n_px / n)

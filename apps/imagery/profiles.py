@@ -53,6 +53,8 @@ class Coding:
     source: str = ""
 
 
+# In the names of ESA's files of Sentinel-2's bands: the tile (UTM zone, latitude band, two letters) and the time of sensing.
+_S2_BAND_FILE = r"t(?:0[1-9]|[1-5]\d|60)[c-hj-np-x][a-hj-np-z][a-hj-np-v]_\d{8}t\d{6}(?![a-z0-9])"
 SENTINEL2 = Profile(
     "sentinel2",
     "Sentinel-2 MSI",
@@ -64,7 +66,7 @@ SENTINEL2 = Profile(
     },
     exclusive=frozenset({"B8A", "B12", "SCL", "QA60"}),
     tag_words=("sentinel-2", "sentinel2", "s2a_", "s2b_", "s2c_"),
-    name_pattern=r"(?:^|[^a-z0-9])(?:s2[abc]?[_-]|sentinel.?2)",
+    name_pattern=rf"(?:^|[^a-z0-9])(?:s2[abc]?[_-]|sentinel.?2|{_S2_BAND_FILE})",
 )  # fmt: skip
 LANDSAT7 = Profile(
     "landsat7",
@@ -375,10 +377,11 @@ def profile_of(names: Sequence[str | None], told: Profile | None, written: Seque
 
 
 def name_band(name: str) -> str | None:
-    """The band that the name of a single-band file ends in: ``…_B4.tif``, ``…_band4``, ``…_sr_band4``,
-    ``…_BQA``."""
+    """The band that the name of a single-band file ends in, perhaps with its resolution: ``…_B4.tif``, ``…_band4``,
+    ``…_sr_band4``, ``…_B04_10m.jp2``, ``…_BQA``."""
     stem = re.sub(r"\.[A-Za-z0-9]+$", "", name)
-    found = re.search(r"(?:^|[_\-. ])((?:sr_|st_)?(?:band_?|b)\d{1,2}a?(?:_vcid_[12])?|bqa|qa_pixel|scl|qa60)$", stem, re.I)
+    found = re.search(r"(?:^|[_\-. ])((?:sr_|st_)?(?:band_?|b)\d{1,2}a?(?:_vcid_[12])?|bqa|qa_pixel|scl|qa60)(?:_\d{2,3}m)?$",
+                      stem, re.I)
     return band_name(found[1]) if found else None
 
 
@@ -386,6 +389,14 @@ def index_in_name(name: str) -> str | None:
     """``ndvi`` or ``evi`` where a name has that word, and not as letters of another one (Seville, previous)."""
     found = re.search(r"(?<![a-z])(ndvi|evi)(?![a-z])", name, re.I)
     return found[1].lower() if found else None
+
+
+_S2_PRODUCT = re.compile(rf"(?:^|[^a-z0-9])(?:s2[abc]_msil[12][ac]_\d{{8}}t\d{{6}}|{_S2_BAND_FILE})", re.I)
+
+
+def is_sentinel2_product(name: str) -> bool:
+    """Whether a file is named as ESA names its products of Sentinel-2 or their bands' files."""
+    return _S2_PRODUCT.search(name) is not None
 
 
 def sentinel2_baseline(name: str, tags: Mapping[str, str]) -> float | None:

@@ -121,6 +121,46 @@ def test_the_offset_follows_the_processing_baseline_and_not_the_day(tmp_path: Pa
     assert next(f.light for f in found.findings if f.key == "scale") == light
 
 
+# ESA, Sentinel-2 products specification: 0 is nodata, which no band declares; USGS, level 1 of Landsat 4 to 9: 0 is fill
+UNSEEN = [
+    ("T29UNU_20221005T115411_B04_60m.tif", "uint16", "red", 1e-4, -0.1),
+    ("T29UNU_20191005T115411_B8A_20m.tif", "uint16", "nir08", 1e-4, 0.0),
+    ("L2A_T32TQM_20170105T102411_B02_10m.tif", "uint16", "blue", 1e-4, 0.0),
+    ("T32TQM_20170105T102411_B11.tif", "uint16", "swir1", 1e-4, 0.0),
+    ("LC08_L1TP_195025_20130707_20200912_02_T1_B10.TIF", "uint16", "thermal1", 1.0, 0.0),
+    ("LC08_L1TP_195025_20130707_20200912_02_T1_B5.TIF", "uint16", "nir", 2e-5, -0.1),
+    ("LT05_L1TP_167055_20000309_20161214_01_T1_B3.TIF", "uint8", "red", 1.0, 0.0),
+    ("LE07_L1TP_195025_20010730_20170204_01_T1_B6_VCID_1.TIF", "uint8", "thermal1", 1.0, 0.0)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "dtype", "role", "scale", "offset"), UNSEEN)
+def test_what_a_delivered_band_did_not_see_is_no_value(tmp_path: Path, name: str, dtype: str, role: str, scale: float,
+                                                       offset: float) -> None:
+    """Two fifths of a real tile lay beside the swath as zeros and drew its mean down from 0.46 to 0.24 reflectance. Numbers next
+    to 0 are there too, so nothing in the values tells."""
+    top = 200 if dtype == "uint8" else 9000
+    stored = RNG.integers(1, top, (1, 20, 30)).astype(dtype)
+    stored[0, :, :12] = 0
+    write(tmp_path / "t.tif", stored)
+    found = inspect_file(tmp_path / "t.tif", name)
+    band = found.info.bands[0]
+    assert (band.role, band.scale, band.offset, band.nodata) == (role, scale, offset, 0.0)
+    assert found.statistics is not None and found.statistics.n_valid_px == 20 * 18
+    (finding,) = [f for f in found.findings if f.key == "nodata"]
+    assert finding.light == "ok" and "0 is nodata by the product's guide, 240 px (40.0 %)" in finding.text
+    kept = inspect_file(tmp_path / "t.tif", name, SceneHints.model_validate(finding.fixes[0].hints))
+    assert kept.info.bands[0].nodata is None and kept.statistics is not None and kept.statistics.n_valid_px == 600
+
+
+def test_a_band_of_no_known_sensor_keeps_its_zeros(tmp_path: Path) -> None:
+    stored = RNG.integers(1, 9000, (1, 20, 30)).astype(np.uint16)
+    stored[0, :, :12] = 0
+    write(tmp_path / "t.tif", stored)
+    for name in ("field_B04_10m.tif", "T99ZZZ_20221005T115411_B04_60m.tif", "height.tif"):
+        found = inspect_file(tmp_path / "t.tif", name)
+        assert found.info.bands[0].role == "unknown" and found.info.bands[0].nodata is None, name
+
+
 def test_a_dark_scene_of_older_years_is_not_doubted(tmp_path: Path) -> None:
     found = held(tmp_path / "t.tif", ["B4", "B8", "B8A"], name="S2A_20190101.tif", low=300, high=6000)
     assert next(f.light for f in found.findings if f.key == "scale") == "ok"
