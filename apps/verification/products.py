@@ -346,6 +346,10 @@ def terrain_of(plane: Pixels, params: Mapping[str, Any], dx: Any, dy: Any, *, ea
     elif what in ("slope", "aspect", "hillshade"):
         to_right = (at(-1, 1) + 2 * at(0, 1) + at(1, 1)) - (at(-1, -1) + 2 * at(0, -1) + at(1, -1))
         downwards = (at(1, -1) + 2 * at(1, 0) + at(1, 1)) - (at(-1, -1) + 2 * at(-1, 0) + at(-1, 1))
+        # what adding up equal heights has rounded is no slope
+        highest = np.maximum.reduce([np.abs(v) for v in (centre, *around)])
+        is_level = np.abs(to_right) + np.abs(downwards) <= 1e-12 * highest
+        to_right, downwards = (np.where(is_level, 0.0, v) for v in (to_right, downwards))
         rise_east, rise_north = east * to_right / (8 * dx), north * downwards / (8 * dy)
         steep = np.sqrt(rise_east**2 + rise_north**2)
         if what == "slope":

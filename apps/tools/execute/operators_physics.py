@@ -267,6 +267,9 @@ def _plan_classify(call: Call) -> Planned:
         wanted = PRESET_OF[p.preset]
         if source.quantity == "nbr_change" and p.preset == "burn_severity":
             raise call.refuse("dNBR is before − after, this is after − before: ask raster.product.difference for mode loss.")
+        if p.preset == "burn_severity" and source.quantity in ("custom", "index") and len(source.scenes) > 1:
+            raise call.refuse("dNBR is before − after, and which way a formula of two dates runs is not told: ask "
+                              "raster.product.difference for mode loss, or name the formula's quantity dnbr.")
         if source.quantity not in {wanted, *_OWN}:
             raise call.refuse(f"the limits of {p.preset} are those of {wanted}, not of {source.quantity}.")
     if not breaks or list(breaks) != sorted(set(breaks)):

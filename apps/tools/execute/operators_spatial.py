@@ -142,6 +142,9 @@ def _plan_terrain(call: Call) -> Planned:
         else:
             east = ndimage.correlate(z, np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=float), mode="nearest")
             south = ndimage.correlate(z, np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], dtype=float), mode="nearest")
+            # equal heights differ by the rounding of their weights, which rises nowhere and faces no way
+            level = np.hypot(east, south) <= _ROUNDING * ndimage.maximum_filter(np.abs(z), size=3, mode="nearest")
+            east, south = np.where(level, 0.0, east), np.where(level, 0.0, south)
             if steps is None:
                 dx, dy = pixel_sizes_m(grid, source.gsd_m, wide[1], wide[3])
                 gx, gy = right * east / (8 * dx), down * south / (8 * dy)  # towards east and north

@@ -39,7 +39,7 @@ from apps.tools.execute.operators_summaries import (
     statistic_of,
     unit_of_statistic,
 )
-from apps.tools.execute.scales import AreaMoments, Weights, area_notes, check_scale, scale_notes, weights_of
+from apps.tools.execute.scales import AreaMoments, Weights, area_notes, check_formula, check_scale, scale_notes, weights_of
 from apps.tools.execute.types import (
     Call,
     NoParams,
@@ -284,6 +284,12 @@ def _plan_zonal(call: Call) -> Planned:
         if outside:
             more = f" and {len(outside) - 12} more" if len(outside) > 12 else ""
             warnings.append(f"Zones that hold no pixel of the raster: {', '.join(outside[:12])}{more}.")
+        names = [str(i["zone"]) for i in items]
+        alike = [n for n in dict.fromkeys(names) if names.count(n) > 1]
+        if alike:
+            more = ", …" if len(alike) > 5 else ""
+            warnings.append(f"Several zones are called {', '.join(alike[:5])}{more}, and each has a row; vector.zones with group "
+                            "makes one zone of them.")
         cut = [(str(i["zone"]), float(str(i["on_raster"]))) for i in known if float(str(i["on_raster"])) < WHOLE]
         if cut:
             told = ", ".join(f"{name} ({100 * share:.0f} % of it)" for name, share in cut[:12])
@@ -714,6 +720,8 @@ def _plan_calculate(call: Call) -> Planned:
         raise call.refuse(f"the expression names {', '.join(unknown)}, which is no input of the node.")
     if p.range is not None and not p.range[0] < p.range[1]:
         raise call.refuse("the declared range is empty.")
+    held = dict(zip(call.names, call.inputs, strict=True))
+    check_formula(call, formula.tree, {n: ("value", held[n].quantity, held[n].unit) for n in formula.names})
 
     def combine(values: Sequence[Value]) -> Value:
         by_name = dict(zip(call.names, values, strict=True))

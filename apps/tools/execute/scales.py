@@ -19,6 +19,7 @@ from apps.tools.execute.accumulators import CellFigures, Moments, cells
 from apps.tools.execute.types import Call, RasterType, Sample
 from apps.tools.geojson import crs_of
 from apps.tools.region import polygon_from_geojson, to_pixels
+from apps.tools.units import AREA_M2, LENGTH_M
 
 # What a pixel counts in a mean or share: its area, or 1; auto: its area where areas differ by more than UNEVEN_SHARE.
 Weights = Literal["auto", "area", "pixels"]
@@ -101,7 +102,15 @@ def _part(call: Call, tree: Any, held: Mapping[str, tuple[str, str, str]]) -> Pa
     if head in ("*", "/") and one == other == ("unit", "dB"):
         raise call.refuse("decibels are logarithms: their product and quotient mean nothing. Subtract them (the quotient of the "
                           "powers, in dB), or take 10 ^ (x / 10) of each first.")
+    if head == "/" and one[0] == other[0] == "unit" and one != other and _is_one_kind(one[1], other[1]):
+        raise call.refuse(f"{one[1]} is divided by {other[1]}: both measure the same, so the quotient would be off by the factor "
+                          "between them. Bring both to one unit first.")
     return next((p for p in (one, other) if p[0] in ("code", "direction")), _ANY)
+
+
+def _is_one_kind(one: str, other: str) -> bool:
+    """Whether two units are both of area, or both of length."""
+    return any(one in table and other in table for table in (AREA_M2, LENGTH_M))
 
 
 def _sum(call: Call, how: str, one: Part, other: Part) -> Part:

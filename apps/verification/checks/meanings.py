@@ -10,6 +10,7 @@ from typing import Any
 from apps.core.geo.scene import SceneInfo
 from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, passed
 from apps.verification.checks.catalogue import check
+from apps.verification.units import dimension
 
 _OVER_DATES = frozenset({
     "raster.product.difference", "raster.product.composite", "raster.product.anomaly", "raster.product.pixel_trend",
@@ -192,7 +193,8 @@ def sum_over_measured_pixels(case: Case) -> Finding:
 def formula_has_a_meaning(case: Case) -> Finding:
     """In a formula of the caller's own no decibels are added, multiplied or divided, no values in different units are added or
     subtracted, and codes and directions are not taken for quantities."""
-    nodes = [case.nodes[n] for n in case.upstream(case.output) if case.nodes[n]["op"] == "raster.product.math"]
+    formulas = ("raster.product.math", "value.calculate")
+    nodes = [case.nodes[n] for n in case.upstream(case.output) if case.nodes[n]["op"] in formulas]
     if not nodes:
         return not_applicable("no formula of the caller's own")
     for node in nodes:
@@ -210,6 +212,8 @@ def _kind_of(case: Case, node: dict[str, Any], name: str) -> str:
     if first is not None and first["op"] == "asset.scene":
         return _of_band(case.scenes.get(str(first["params"].get("scene"))), name)
     _, source = _source(case, name)
+    if source["op"] == "raster.summarize.area":
+        return str(source["params"].get("unit") or "m2")
     if source["op"] == "raster.product.classify":
         return "code"
     if source["op"] == "raster.product.terrain" and source["params"].get("product") == "aspect":
@@ -237,6 +241,8 @@ def _without_meaning(text: str, kinds: dict[str, str]) -> str:
         bare = re.search(rf"(?:^|[(,<>=])\s*{one}\s*[-+]\s*{other}\s*(?:$|[),<>=])", text) is not None
         if how in "+-" and bare and a and b and a != b and not {a, b} & {"code", "direction"}:
             return f"{one} {how} {other}: {a} and {b} are different units."
+        if how == "/" and a != b and {dimension(a), dimension(b)} in ({"area"}, {"length"}):
+            return f"{one} / {other}: {a} and {b} measure the same in different units."
     if not re.search(r"[<>=]|\b(?:sin|cos|tan)\b", text):
         for name, kind in kinds.items():
             if kind in ("code", "direction"):

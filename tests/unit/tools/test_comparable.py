@@ -214,3 +214,34 @@ def test_constants_have_no_components() -> None:
     bands = [(r, "raster.product.band", ["s1"], {"role": r}) for r in ("red", "nir")]
     o = bench.execute([S, *bands, ("out", "raster.product.pca", ["red", "nir"], {})])
     assert o.status.state == "failed" and "constant" in o.status.reason
+
+
+@pytest.mark.parametrize("height", [12.345, 500.1, 1000 / 3])
+def test_level_ground_faces_no_way(height: float) -> None:
+    # in float64 the weighted sums of these equal heights differ by their rounding
+    terrace = np.where(np.arange(30)[None, :] < 15, height, height + 7.7)[None] * np.ones((1, 30, 1))
+    bench = Bench(scene(terrace, ["elevation"], unit="m"))
+    nodes = [S, ("e", "raster.product.band", ["s1"], {"role": "elevation"})]
+    aspect, valid = pixels_of(bench, [*nodes, ("t", "raster.product.terrain", ["e"], {"product": "aspect"})])
+    assert valid.sum() == 28 * 2 and (aspect[valid] == 270).all()  # the step alone, which falls to the west
+    slope, valid = pixels_of(bench, [*nodes, ("t", "raster.product.terrain", ["e"], {})])
+    assert (slope[:, :14][valid[:, :14]] == 0).all() and slope[5, 14] == pytest.approx(np.degrees(np.arctan(7.7 / 20)), abs=1e-5)
+
+
+def test_areas_in_two_units_are_not_put_together() -> None:
+    bench = Bench(scene(STORED, ROLES, **REFLECTANCE))
+    nodes = [S, ("i", "raster.product.index", ["s1"], {"index": "ndvi"}),
+             ("m", "raster.product.threshold", ["i"], {"value": 0.5}),
+             ("a", "raster.summarize.area", ["m"], {"unit": "ha"}), ("b", "raster.summarize.area", ["m"], {"unit": "m2"})]
+    for expression in ("a + b", "a / b", "max(a, b)"):
+        o = bench.execute([*nodes, ("out", "value.calculate", ["a", "b"], {"expression": expression})])
+        assert o.status.state == "failed" and "one unit" in o.status.reason
+    o = bench.execute([*nodes, ("out", "value.calculate", ["a", "b"], {"expression": "a - b / 10000", "unit": "ha"})])
+    assert o.result.value == pytest.approx(0, abs=1e-9)
+
+
+def test_which_way_a_formula_of_two_dates_runs_is_asked() -> None:
+    bench = dates(REFLECTANCE, REFLECTANCE)
+    minus = ("d", "raster.product.math", ["n0", "n1"], {"expression": "n1 - n0", "range": [-2, 2]})
+    o = bench.execute(of_dates(2, minus, ("out", "raster.product.classify", ["d"], {"preset": "burn_severity"})))
+    assert o.status.state == "failed" and "mode loss" in o.status.reason

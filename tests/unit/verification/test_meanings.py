@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from apps.verification.checks import CHECKS
+from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples_meanings as m
-from tests.unit.verification.samples import Sample
+from tests.unit.verification.samples import NDVI, S, Sample, ask, graph
 from tests.unit.verification.samples_layers import agreement, remembered, transitions
+from tests.unit.verification.samples_new import landsat
 
 
 def outcome(sample: Sample, name: str) -> str:
@@ -90,3 +92,55 @@ def test_a_sum_of_which_no_grid_is_on_record_is_asked_for() -> None:
     made = m.coarser().but({"/arguments/nodes/3/params/statistic": "sum", "/result/layers": []})
     assert outcome(made, "consistency.sum_over_measured_pixels") == "inconclusive"
     assert outcome(m.coarser(), "consistency.sum_over_measured_pixels") == "not_applicable"
+
+
+@pytest.mark.parametrize(
+    ("expression", "units", "wanted"),
+    [
+        ("a + b", ("ha", "m2"), "failed"),
+        ("a / b", ("ha", "m2"), "failed"),
+        ("a + b", ("ha", "ha"), "passed"),
+        ("a / b", ("km2", "km2"), "passed"),
+        ("a / 10000 + b", ("m2", "ha"), "passed"),
+    ],
+)
+def test_arithmetic_of_areas_in_several_units(expression: str, units: tuple[str, str], wanted: str) -> None:
+    nodes: Any = m.divided().observation.arguments["nodes"]
+    areas = [
+        {"id": n, "op": "raster.summarize.area", "inputs": ["m"], "params": {"unit": u}} for n, u in zip("ab", units, strict=True)
+    ]
+    last = {"id": "out", "op": "value.calculate", "inputs": ["a", "b"], "params": {"expression": expression}}
+    made = m.divided().but({"/arguments/nodes": [*nodes[:-1], *areas, last]})
+    assert outcome(made, "consistency.formula_has_a_meaning") == wanted
+
+
+def test_zones_that_are_called_alike_each_have_a_figure() -> None:
+    squares = [[[x, 10], [x + 40, 10], [x + 40, 60], [x, 60], [x, 10]] for x in (10, 60)]
+    zones = {
+        "type": "FeatureCollection",
+        "features": [
+            {"type": "Feature", "properties": {"name": "field"}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+            for ring in squares
+        ],
+    }
+    made = ask(
+        Bench(landsat()),
+        "What is the mean NDVI of each field?",
+        "table",
+        "execute",
+        graph(
+            S,
+            NDVI,
+            ("z", "vector.zones", (), {"geojson": zones, "crs": "image"}),
+            ("out", "raster.summarize.zonal", ("i", "z"), {}),
+        ),
+    )
+    bands = made.bench.stored["s"].astype(float)
+    red, nir = bands[2], bands[3]
+    ndvi = (nir - red) / (nir + red)
+    means = [float(ndvi[10:60, x : x + 40].mean()) for x in (10, 60)]
+    assert [i["value"] for i in made.observation.result.items] == pytest.approx(means, rel=1e-9)
+    assert any("called field" in line.message for line in made.observation.status.log)
+    assert outcome(made, "consistency.zonal_matches_source") == "passed"
+    # each row is that of another zone: one figure twice is not
+    assert outcome(made.but({"/result/items/1/value": means[0]}), "consistency.zonal_matches_source") == "failed"
