@@ -148,10 +148,11 @@ def layer_bytes(
     # a layer lies in memory already: little of it twice
     with rasterio.Env(**STREAM_OPTIONS | {"GDAL_CACHEMAX": 16 * 2**20}):
         if planes.nbytes <= _LAYER_BYTES and not is_picture:
-            with MemoryFile(ext=".tif") as packed, rasterio.open("", "w", driver="MEM", **profile) as out:
-                fill(out)
-                out.build_overviews(overview_factors(out.shape, side), Resampling.nearest)
-                _pack(out, packed.name, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
+            with MemoryFile(ext=".tif") as packed:
+                with rasterio.open("", "w", driver="MEM", **profile) as out:
+                    fill(out)
+                    out.build_overviews(overview_factors(out.shape, side), Resampling.nearest)
+                    _pack(out, packed.name, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
                 return bytes(packed.read())
         with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder:
             plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
