@@ -125,6 +125,11 @@ CODINGS: tuple[Coding, ...] = (
            source="USGS LSDS-1618/1619"),
     Coding("Landsat Collection 2 surface temperature", r"ST_B(?:6|06|10)", ("uint16",), 0.00341802, 149.0, "K", 0.0,
            role="thermal1", source="USGS LSDS-1618/1619"),
+    *(Coding("Landsat Collection 2 surface temperature, what it is made of", rf"ST_(?:{names})", ("int16",), scale, 0.0, unit,
+             -9999.0, role=role, source="USGS LSDS-1618/1619")
+      for names, scale, unit, role in (
+          ("TRAD|URAD|DRAD", 1e-3, "W/m2/sr/um", "radiance"), ("ATRAN|EMIS|EMSD", 1e-4, "1", "unknown"),
+          ("CDIST", 1e-2, "km", "unknown"), ("QA", 1e-2, "K", "unknown"))),
     Coding("Landsat Collection 2 quality", r"QA_PIXEL", ("uint16",), role="qa", scheme="landsat_c2", nodata=1.0,
            source="USGS LSDS-1618/1619"),
     Coding("Landsat Collection 1 surface reflectance", r"SR_BAND_?\d{1,2}", ("int16",), 1e-4, 0.0, "reflectance", -9999.0,
@@ -290,7 +295,8 @@ def product_name_band(name: str) -> str | None:
     # AppEEARS writes the day and the number of the order behind the band
     stem = re.sub(r"_doy\d{7}(?:\d{6})?(?:_aid\d{4,})?$", "", re.sub(r"\.[A-Za-z0-9]+$", "", name), flags=re.I)
     found = re.search(
-        r"(?:^|[_\-. ])(sr_b\d{1,2}|st_b\d{1,2}|sr_band_?\d{1,2}|qa_pixel|bqa|scl|qa60|sur_refl_b\d\d(?:_1)?"
+        r"(?:^|[_\-. ])(sr_b\d{1,2}|st_b\d{1,2}|st_(?:[tud]rad|atran|emis|emsd|cdist|qa)|sr_band_?\d{1,2}"
+        r"|qa_pixel|bqa|scl|qa60|sur_refl_b\d\d(?:_1)?"
         r"|lst_(?:day|night)_1km|surfreflect_[im]\d{1,2}(?:_1)?|nadir_reflectance_band\d|(?:lai|fpar|p?et|p?le|gpp|psnnet|npp)_500m"
         r"|ndsi_snow_cover|lst_1km|500_m_16_days_(?:ndvi|evi2?)"
         r"|state_1km(?:_1)?|pixel_reliability|avg_rad)(?:_\d+m)?$", stem, re.I)

@@ -1,8 +1,9 @@
-"""Quality bands as their makers deliver them, through ingest and the tools: how many pixels of each value a product holds was
-counted in the product's own file, and what it should come to is what USGS and ESA say of that product in its metadata.
+"""Products as their makers deliver them, through ingest and the tools: how many pixels of each value a quality band holds was
+counted in the product's own file, and what it should come to is what USGS and ESA say of that product in its metadata; and a
+surface temperature from the bands that USGS made it of.
 
-The files themselves are not kept here: the tests lay the counted values out as a raster under the product's own name, so that
-the reading of the name, of the fill and of the bits is that of a delivered file."""
+The files themselves are not kept here: the tests lay the counted or read values out as a raster under the product's own name, so
+that the reading of the name, of the fill, of the scale and of the bits is that of a delivered file."""
 
 from __future__ import annotations
 
@@ -127,3 +128,59 @@ def test_esas_percentages_are_found_in_the_scene_classification(tmp_path: Path) 
     # what a product leaves out by itself: cloud, cirrus and shadow
     clear = 100 - 100 * share(bench, "cloud", "shadow", "cirrus")
     assert clear == pytest.approx(100 - ESA_CLOUD_COVERAGE - ESA["shadow"], abs=1e-3)
+
+
+# LC08_L2SP_008059_20191201_20200825_02_T1, twelve clear pixels from the coldest to the warmest, stored numbers of its bands
+# ST_TRAD (radiance at the sensor), ST_URAD and ST_DRAD (of the air, up and down), ST_ATRAN, ST_EMIS and ST_B10
+THERMAL = {
+    "TRAD": [6704, 8339, 8433, 8526, 8592, 8804, 8824, 8947, 8926, 8956, 9001, 9561],
+    "URAD": [5110, 4903, 4830, 5041, 5148, 4921, 5001, 4828, 4973, 5045, 5065, 4854],
+    "DRAD": [2140, 2077, 2054, 2126, 2160, 2085, 2109, 2049, 2101, 2115, 2127, 2060],
+    "ATRAN": [3391, 3692, 3713, 3474, 3331, 3675, 3551, 3769, 3580, 3492, 3483, 3710],
+    "EMIS": [9816, 9845, 9848, 9833, 9851, 9846, 9849, 9842, 9817, 9840, 9793, 9618],
+    "B10": [32059, 43710, 44596, 45284, 45864, 46335, 46719, 47041, 47304, 47562, 47829, 50724],
+}
+K10 = (774.8853, 1321.0789)  # its MTL, K1_CONSTANT_BAND_10 and K2
+
+
+def test_usgs_surface_temperature_from_the_bands_it_was_made_of(tmp_path: Path) -> None:
+    """From stored numbers to kelvins in one graph: the air's own light off, through its transmission, the sky's reflection off,
+    over the emissivity, to a temperature by K1 and K2. USGS inverts a table over the whole band; half a kelvin apart at most,
+    0.15 K in the median."""
+    copies, infos = {}, []
+    for key, values in THERMAL.items():
+        name = f"LC08_L2SP_008059_20191201_20200825_02_T1_ST_{key}.TIF"
+        kind, fill = ("uint16", 0) if key == "B10" else ("int16", -9999)
+        path, copies[key] = tmp_path / key, tmp_path / f"{key}.tif"
+        with rasterio.open(path, "w", driver="GTiff", width=13, height=1, count=1, dtype=kind, nodata=fill, crs="EPSG:32618",
+                           transform=from_origin(500000, 100000, 30, 30)) as out:  # fmt: skip
+            out.write(np.array([[*values, fill]], dtype=kind), 1)
+        infos.append(inspect_file(path, name, SceneHints(), scene_id=key, artifact=f"sha256:{key}").info)
+        convert(path, copies[key], name, SceneHints())
+    assert {i.scene_id: i.bands[0].unit for i in infos} == {
+        "TRAD": "W/m2/sr/um", "URAD": "W/m2/sr/um", "DRAD": "W/m2/sr/um", "ATRAN": "1", "EMIS": "1", "B10": "K"}  # fmt: skip
+    bench = Bench(*((info, np.zeros((1, 1, 1))) for info in infos))
+    bench.box._open_scene = lambda held: open_scene(held, copies[held.scene_id])  # type: ignore[method-assign]
+    nodes: list[tuple[object, ...]] = []
+    for info in infos:
+        key = info.scene_id.lower()
+        nodes += [(f"{key}_scene", "asset.scene", (), {"scene": info.scene_id}),
+                  (key, "raster.product.band", [f"{key}_scene"], {"role": info.bands[0].role})]  # fmt: skip
+    surface = "((trad - urad) / atran - (1 - emis) * drad) / emis"
+    nodes += [("light", "raster.product.math", ["trad", "urad", "drad", "atran", "emis"],
+               {"expression": surface, "range": [-30, 100], "unit": "W/m2/sr/um", "quantity": "radiance"}),
+              ("lst", "raster.product.retrieval", ["light"],
+               {"name": "brightness_temperature", "inputs": {"radiance": "light"}, "coefficients": {"k1": K10[0], "k2": K10[1]}}),
+              ("away", "raster.product.math", ["lst", "b10"],
+               {"expression": "lst - b10", "range": [-50, 50], "unit": "K"})]  # fmt: skip
+    o = bench.execute(nodes)
+    assert o.status.state == "ok", o.status.reason
+    layer = bench.layers.read_raster(o.result.layers[0])
+    assert layer.valid[0, 0].tolist() == [True] * 12 + [False]
+    away = layer.data[0, 0, :12]
+    assert np.abs(away).max() < 0.5 and np.median(np.abs(away)) < 0.15
+    t, u, d = (np.array(THERMAL[k]) * 1e-3 for k in ("TRAD", "URAD", "DRAD"))
+    tau, e = (np.array(THERMAL[k]) * 1e-4 for k in ("ATRAN", "EMIS"))
+    light = ((t - u) / tau - (1 - e) * d) / e
+    wanted = K10[1] / np.log(K10[0] / light + 1) - (np.array(THERMAL["B10"]) * 0.00341802 + 149)
+    assert away == pytest.approx(wanted, abs=1e-4)
