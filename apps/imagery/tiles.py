@@ -30,7 +30,7 @@ from rio_tiler.reader import part
 from scipy import ndimage
 
 from apps.core.errors import UserError
-from apps.core.geo.grid import Grid
+from apps.core.geo.grid import Grid, longitude_spans
 from apps.core.geo.raster import valid_mask
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import RasterStatistics
@@ -233,9 +233,7 @@ def touches(grid: Grid, bounds: tuple[float, float, float, float]) -> bool:
     left, low, right, high = _lonlat_of(bounds)
     if high < south or low > north:
         return False
-    spans = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
-    spans += [(w - 360, e - 360) for w, e in spans if e > 180]
-    return any(left <= e and right >= w for w, e in spans)
+    return any(left <= e and right >= w for w, e in longitude_spans(west, east))
 
 
 def _warped(

@@ -8,6 +8,7 @@ from typing import Any
 
 from apps.agent.dates import DateSpan
 from apps.agent.planner.lexicon import TargetMethod, has_role, lexicon, missing_roles
+from apps.core.geo.grid import longitude_spans
 from apps.core.geo.scene import SceneInfo
 
 
@@ -84,10 +85,12 @@ def is_apart(region: Any, scene: SceneInfo) -> bool:
         west, south, east, north = scene.grid.lonlat_bounds()
     except ValueError:
         return False
-    if not points or east < west:
+    if not points:
         return False
     lons, lats = [x for x, _ in points], [y for _, y in points]
-    return max(lons) < west or min(lons) > east or max(lats) < south or min(lats) > north
+    there, here = longitude_spans(min(lons), max(lons)), longitude_spans(west, east)
+    meet = any(a[0] <= b[1] and b[0] <= a[1] for a in there for b in here)
+    return not meet or max(lats) < south or min(lats) > north
 
 
 def is_one_place(one: SceneInfo, other: SceneInfo) -> bool:
@@ -100,9 +103,11 @@ def is_one_place(one: SceneInfo, other: SceneInfo) -> bool:
         a, b = one.grid.lonlat_bounds(), other.grid.lonlat_bounds()
     except ValueError:
         return False
-    width = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
+    # longitudes may count from 0 to 360 in one of them, or cross 180°
+    mine, theirs = longitude_spans(a[0], a[2]), longitude_spans(b[0], b[2])
+    width = sum(max(0.0, min(s[1], t[1]) - max(s[0], t[0])) for s in mine for t in theirs)
     height = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-    smaller = min((a[2] - a[0]) * (a[3] - a[1]), (b[2] - b[0]) * (b[3] - b[1]))
+    smaller = min(sum(e - w for w, e in spans) * (box[3] - box[1]) for spans, box in ((mine, a), (theirs, b)))
     return width * height >= 0.5 * smaller > 0
 
 

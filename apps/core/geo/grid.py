@@ -326,6 +326,17 @@ class Grid(BaseModel):
         return west, south, east - 360 if east > 180 else east, north
 
 
+def longitude_spans(west: float, east: float) -> list[tuple[float, float]]:
+    """The longitudes from ``west`` eastward to ``east`` as one or two spans within -180 to 180: whether they count from 0 to 360,
+    go on beyond 180 or cross it (east below west). What goes round the globe is all of it."""
+    width = east - west if east >= west else east - west + 360
+    if width >= 360:
+        return [(-180.0, 180.0)]
+    start = west - 360 * math.floor((west + 180) / 360)
+    end = start + width
+    return [(start, end)] if end <= 180 else [(start, 180.0), (-180.0, end - 360)]
+
+
 def turned_onto(geometry: BaseGeometry, grid: Grid) -> BaseGeometry:
     """A geometry in pixels of a grid in degrees, its parts turned by whole circles of longitude to where the grid lies: 181° east
     is 179° west. Any other grid leaves it as it is."""

@@ -16,6 +16,7 @@ from pydantic import Field, JsonValue
 
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Frozen
+from apps.core.geo.grid import longitude_spans
 from apps.core.geo.scene import SceneInfo
 from apps.tools.execute.indices import STAND_INS
 from apps.tools.execute.types import Call, Operator, PhysicalRange, Planned, Take, Value, ValueType, register
@@ -57,11 +58,8 @@ def level_of_name(name: str) -> str:
 def _lies_in(box: Sequence[float] | None, wanted: Sequence[float]) -> bool:
     if box is None or box[3] < wanted[1] or box[1] > wanted[3]:
         return False
-
-    def spans(west: float, east: float) -> list[tuple[float, float]]:
-        return [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
-
-    return any(a[0] <= b[1] and b[0] <= a[1] for a in spans(box[0], box[2]) for b in spans(wanted[0], wanted[2]))
+    there, here = longitude_spans(box[0], box[2]), longitude_spans(wanted[0], wanted[2])
+    return any(a[0] <= b[1] and b[0] <= a[1] for a in there for b in here)
 
 
 def _day(call: Call, text: str) -> datetime | None:

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from apps.core.evidence.observation import Frozen
+from apps.core.geo.grid import longitude_spans
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
 from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit, check_sum
 from apps.tools.execute.indices import VEGETATION_INDICES
@@ -453,8 +454,7 @@ def _series_places(call: Call) -> tuple[tuple[str, str], ...]:
     boxes = []
     for grid in grids:
         west, south, east, north = grid.lonlat_bounds()
-        parts = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
-        boxes.append(shapely.union_all([shapely.box(w, south, e, north) for w, e in parts]))
+        boxes.append(shapely.union_all([shapely.box(w, south, e, north) for w, e in longitude_spans(west, east)]))
     shared = shapely.intersection_all(boxes)
     if shared.area <= 0:
         raise call.refuse("the dates lie at different places: there is no ground that all of them show. A series is of one "

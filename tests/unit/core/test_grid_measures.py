@@ -8,6 +8,7 @@ from pyproj import CRS, Geod, Transformer
 from shapely.geometry import Point, Polygon, box
 
 from apps.core.geo import Grid, area_of_mask_m2, geodesic_area_m2, geodesic_distance_m, geodesic_length_m
+from apps.core.geo.grid import longitude_spans
 
 UTM = Grid(crs="EPSG:32630", transform=(10.0, 0, 624630.0, 0, -10.0, 5622980.0), width=301, height=201)
 GEO = Grid(crs="EPSG:4326", transform=(0.01, 0, 10.0, 0, -0.01, 50.0), width=100, height=100)
@@ -22,6 +23,26 @@ def zone_area(lat1: float, lat2: float, dlon: float) -> float:
         return (1 - E2) * (s / (1 - E2 * s * s) - math.log((1 - e * s) / (1 + e * s)) / (2 * e))
 
     return A * A * math.radians(dlon) * (q(lat2) - q(lat1)) / 2
+
+
+@pytest.mark.parametrize(
+    ("west", "east", "spans"),
+    [
+        (10.0, 20.0, [(10, 20)]),
+        (190.0, 200.0, [(-170, -160)]),  # counted from 0 to 360
+        (-190.0, -170.0, [(170, 180), (-180, -170)]),
+        (170.0, -170.0, [(170, 180), (-180, -170)]),  # over the antimeridian
+        (170.0, 190.0, [(170, 180), (-180, -170)]),
+        (0.0, 360.0, [(-180, 180)]),
+        (-180.0, 180.0, [(-180, 180)]),
+        (340.0, 380.0, [(-20, 20)]),
+        (180.0, 180.5, [(-180, -179.5)]),
+    ],
+)
+def test_longitudes_are_the_same_whichever_way_they_are_counted(
+    west: float, east: float, spans: list[tuple[float, float]]
+) -> None:
+    assert longitude_spans(west, east) == spans
 
 
 def test_geographic_pixels_sum_to_the_authalic_zone() -> None:

@@ -225,6 +225,22 @@ def dated(*places: tuple[str, float, float]) -> tuple[Bench, list[Any], list[str
     return Bench(*held), nodes, [f"v{k}" for k in range(len(held))]
 
 
+def test_longitudes_from_0_to_360_are_the_same_place_as_those_from_minus_180() -> None:
+    def series(*west: float) -> Any:
+        held = [scene(np.full((1, 20, 20), 0.2 + 0.1 * k), ["ndvi"], scene_id=f"d{k}", unit="1", crs="EPSG:4326", pixel=0.25,
+                      origin=(x, 10.0), date=f"{2018 + k}-06-01") for k, x in enumerate(west)]
+        nodes = [n for k in range(len(held)) for n in ((f"s{k}", "asset.scene", (), {"scene": f"d{k}"}),
+                                                       (f"v{k}", "raster.product.band", [f"s{k}"], {"role": "ndvi"}))]
+        return Bench(*held).execute([*nodes, ("o", "raster.summarize.series", [f"v{k}" for k in range(len(held))], {})])
+
+    o = series(200.0, -160.0)
+    assert o.status.state == "ok", o.status.reason
+    assert [i["value"] for i in o.result.items] == pytest.approx([0.2, 0.3])
+    assert not any("same ground" in line.message for line in o.status.log)
+    assert series(178.0, -182.0).status.state == "ok"  # over the antimeridian, counted either way
+    assert "different places" in series(200.0, 160.0).status.reason
+
+
 @pytest.mark.parametrize("op", ["series", "trend", "series_analysis"])
 def test_dates_of_different_places_are_no_series(op: str) -> None:
     params = {"analysis": "mann_kendall"} if op == "series_analysis" else {}
