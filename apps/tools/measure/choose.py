@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ModelError
-from apps.tools.contract import Condition
+from apps.tools.contract import Condition, ToolContext
 from apps.tools.measure.accuracy import lines_slack_m
 from apps.tools.measure.clip import brought_to, ground_of, parts
 from apps.tools.measure.layers import Measured, Plane, needs_length, to_features
@@ -87,7 +87,8 @@ def pixel_side_m(subject: Measured) -> float:
     return subject.gsd_m or 0.0
 
 
-def apply_conditions(subject: Measured, opened: Mapping[str, Measured], where: Sequence[Condition]) -> dict[str, JsonValue]:
+def apply_conditions(ctx: ToolContext, subject: Measured, opened: Mapping[str, Measured], where: Sequence[Condition]
+                     ) -> dict[str, JsonValue]:
     """Keeps the subject's instances that meet all conditions; those on figures come first, so that they are told of all. What
     was left at each condition goes on record, and how many are so near to a limit that a pixel decides."""
     record: list[JsonValue] = []
@@ -99,7 +100,7 @@ def apply_conditions(subject: Measured, opened: Mapping[str, Measured], where: S
         if reference is None:
             raise ModelError(f"There is no source named {condition.reference!r}; sources: {', '.join(opened)}.",
                              code="BAD_ARGUMENT")
-        found = apply_relation(subject, [reference], condition.relation, condition.distance_m)
+        found = apply_relation(subject, [reference], condition.relation, condition.distance_m, is_cancelled=ctx.is_cancelled)
         record.append({"condition": condition.relation, "reference": condition.reference, "distance_m": condition.distance_m,
                        "n_before": found["n_before_relation"], "n_after": found["n_after_relation"],
                        "rule": found["relation_rule"]})

@@ -20,6 +20,7 @@ from apps.core.errors import ModelError
 from apps.core.geo.grid import transformer
 from apps.core.geo.measures import geodesic_area_m2, geodesic_length_m
 from apps.tools.execute.operators_tables import NO_NAME, buffered
+from apps.tools.measure.accuracy import in_units
 from apps.tools.measure.layers import NUMBER, Measured
 from apps.tools.region import RegionMask, to_pixels
 
@@ -158,6 +159,21 @@ def cut(subject: Measured, features: Sequence[BaseGeometry], shapes: Sequence[Ba
         joined = ground.area_m2(outline)
         evidence |= {"outlines_m2": joined, "outlines_overlap_m2": max(0.0, single - joined)}
     return Cut(ground, left, outline, amount, whole, evidence)
+
+
+def left_if_moved(subject: Measured, features: Sequence[BaseGeometry], reference: Measured, shapes: Sequence[BaseGeometry],
+                  relation: str, ground: Ground) -> float:
+    """Area in m² that could be left at most of features of which nothing is left, where points of both lie off by as much as is
+    said of each: features are grown by theirs, outlines moved by their own towards what stays."""
+    stays_inside, _ = CUTS[relation]
+
+    def grown(g: BaseGeometry, by: Measured, sign: int) -> BaseGeometry:
+        off = by.accuracy.metres if by.is_drawn and by.accuracy is not None else 0.0
+        units = off / ground.gsd_m if ground.crs is None and ground.gsd_m else in_units(str(ground.crs), off, [g])
+        return g.buffer(sign * units, quad_segs=32) if units and not g.is_empty else g
+
+    outline = grown(shapely.union_all(list(shapes)), reference, 1 if stays_inside else -1)
+    return cut(subject, [grown(g, subject, 1) for g in features], [outline], relation, ground, "area").amount
 
 
 def _parts_left(held: Any, own: Sequence[BaseGeometry], outline: BaseGeometry, of: str, *,

@@ -60,7 +60,8 @@ def measure_count(subject: Measured) -> Figure:
     return out
 
 
-def near_limit(subject: Measured, references: Sequence[Measured], spec: MeasureSpec) -> tuple[int, int] | None:
+def near_limit(ctx: ToolContext, subject: Measured, references: Sequence[Measured], spec: MeasureSpec
+               ) -> tuple[int, int] | None:
     """(instances that may fall out, that may come in) since a relation's limit lies within the accuracy of drawn shapes; None
     where none are drawn, or the relation is another."""
     drawn = [m for m in (subject, *references) if m.is_drawn]
@@ -70,7 +71,8 @@ def near_limit(subject: Measured, references: Sequence[Measured], spec: MeasureS
     if not all(m.is_georeferenced or m.gsd_m is not None for m in (subject, *references)):
         return None
     pixels = sum(0.5 * pixel_side_m(m) for m in (subject, *references) if not m.is_drawn)
-    return near_relation(subject, references, spec.relation, spec.distance_m, found[0] + pixels)
+    return near_relation(subject, references, spec.relation, spec.distance_m, found[0] + pixels,
+                         is_cancelled=ctx.is_cancelled)
 
 
 def widen_count_by_accuracy(ctx: ToolContext, base: Figure, sources: Sequence[Measured], near: tuple[int, int] | None,

@@ -59,7 +59,7 @@ def _instances(plane: Plane, source: Measured, between: str) -> _Instances:
 MOST_PAIRS = 4_000_000
 
 
-def _over_the_globe(plane: Plane, sources: Sequence[Measured], between: str, *, is_farthest: bool,
+def _over_the_globe(ctx: ToolContext, plane: Plane, sources: Sequence[Measured], between: str, *, is_farthest: bool,
                     ) -> tuple[list[tuple[float, Any, Any]], tuple[int, int]]:
     """As ``_edge_distances`` and ``_farthest``, for layers that no plane is true to."""
     shapes: list[list[BaseGeometry]] = []
@@ -72,10 +72,10 @@ def _over_the_globe(plane: Plane, sources: Sequence[Measured], between: str, *, 
             shapes.append(on_globe(s))
     ends = (0, 0)
     if is_farthest:
-        gap, *at = farthest_on_globe(shapes[0], shapes[-1])
+        gap, *at = farthest_on_globe(shapes[0], shapes[-1], is_cancelled=ctx.is_cancelled)
         gaps, ends = [gap], (at[0], at[1])
     else:
-        gaps = gaps_on_globe(shapes[0], shapes[-1], is_same=len(shapes) == 1)
+        gaps = gaps_on_globe(shapes[0], shapes[-1], is_same=len(shapes) == 1, is_cancelled=ctx.is_cancelled)
     to = transformer("EPSG:4326", plane.text)
     return [(g.metres, np.array(to.transform(*g.start)), np.array(to.transform(*g.end))) for g in gaps], ends
 
@@ -163,7 +163,7 @@ def measure_distance(ctx: ToolContext, subject: Measured, reference: Measured | 
         raise ModelError(f"{one.n:,} by {other.n:,} instances are more pairs than are looked at ({MOST_PAIRS:,}); choose fewer, "
                          "or a region.", code="TOO_LARGE", needs={"region": True})
     if lie_far(sources):
-        pairs, ends = _over_the_globe(plane, sources, between, is_farthest=is_farthest)
+        pairs, ends = _over_the_globe(ctx, plane, sources, between, is_farthest=is_farthest)
     elif is_farthest:
         pair, ends = _farthest(one, other)
         pairs = [pair]

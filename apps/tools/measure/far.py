@@ -3,7 +3,7 @@ points on the ellipsoid, the nearest of which are found in space and refined in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ModelError
 from apps.core.geo.grid import geod_of, transformer
+from apps.tools.contract import ToolCancelledError
 from apps.tools.measure.layers import Measured
 
 # Shapes that reach over more than this are measured on the globe: an azimuthal plane is true to 1e-4 within 500 km.
@@ -96,9 +97,16 @@ class _Chains:
     owner: NDArray[np.int64]
 
 
-def gaps_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], *, is_same: bool = False) -> list[Gap]:
+def never() -> bool:
+    """Nobody cancels."""
+    return False
+
+
+def gaps_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], *, is_same: bool = False,
+                  is_cancelled: Callable[[], bool] = never) -> list[Gap]:
     """For each of ``one`` the gap to the nearest of ``other`` (but itself, where both are the same list), all in longitude and
     latitude of WGS 84 with straight edges between them; 0 where they meet. ``other`` is not empty, and holds two for ``is_same``.
+    ToolCancelledError once ``is_cancelled`` says so, which is asked before each shape.
     """
     total = float(sum(g.length for g in (*one, *(() if is_same else other))))
     step = max(STEP_DEG, total / MAX_POINTS)
@@ -110,6 +118,8 @@ def gaps_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], *,
     meets = shapely.STRtree(list(other))
     out: list[Gap] = []
     for i, g in enumerate(one):
+        if is_cancelled():
+            raise ToolCancelledError
         touching = [k for k in meets.query(g, predicate="intersects") if not (is_same and k == i)]
         if touching:
             at = shapely.get_coordinates(shapely.point_on_surface(shapely.intersection(g, other[int(touching[0])])))
@@ -137,10 +147,11 @@ def _nearest_of_others(chains: _Chains) -> tuple[NDArray[np.float64], NDArray[np
     return chord, found
 
 
-def farthest_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry]) -> tuple[Gap, int, int]:
+def farthest_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry], *,
+                      is_cancelled: Callable[[], bool] = never) -> tuple[Gap, int, int]:
     """Of all pairs of a shape of ``one`` and of ``other`` (longitude and latitude of WGS 84) the one with the widest gap, and
     their numbers. No gap is wider than the way between a point of each, so pairs are looked at in the order of that way until it
-    is shorter than the best gap. ModelError (TOO_LARGE) after MOST_LOOKED_AT pairs."""
+    is shorter than the best gap. ModelError (TOO_LARGE) after MOST_LOOKED_AT pairs; ToolCancelledError."""
     geod = geod_of("EPSG:4326")
     here, there = (shapely.get_coordinates(shapely.point_on_surface(np.array(g, dtype=object))) for g in (one, other))
     ways = np.stack([geod.inv(np.full(len(there), x), np.full(len(there), y), there[:, 0], there[:, 1])[2] for x, y in here])
@@ -152,7 +163,7 @@ def farthest_on_globe(one: Sequence[BaseGeometry], other: Sequence[BaseGeometry]
         if number == MOST_LOOKED_AT:
             raise ModelError("The shapes are so large and so near to each other that it takes too many pairs to tell which are "
                              "farthest apart; choose fewer, or ask for their middles.", code="TOO_LARGE", needs={"region": True})
-        (gap,) = gaps_on_globe([one[i]], [other[j]])
+        (gap,) = gaps_on_globe([one[i]], [other[j]], is_cancelled=is_cancelled)
         if best is None or gap.metres > best[0].metres:
             best = gap, i, j
     assert best is not None

@@ -31,7 +31,7 @@ from apps.tools.geojson import crs_of, on_the_globe
 from apps.tools.measure.accuracy import NOT_TOLD
 from apps.tools.measure.areas import measure_area, measure_area_or_px
 from apps.tools.measure.choose import apply_conditions, figures_of, near_limits, statistic_of
-from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, mask_cut, outlines, parts
+from apps.tools.measure.clip import CUTS, brought_to, cut, ground_of, left_if_moved, mask_cut, outlines, parts
 from apps.tools.measure.counts import measure_count, near_limit, widen_count_by_accuracy
 from apps.tools.measure.denominators import denominator_area, denominator_of
 from apps.tools.measure.distances import measure_distance
@@ -107,10 +107,10 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.statistic and (spec.metric not in ("area", "length") or spec.each or spec.clip):
         raise ModelError("A statistic is one of the areas or lengths of single instances, neither cut nor listed.",
                          code="BAD_ARGUMENT")
-    notes |= apply_conditions(subject, opened, [c for c in spec.where if c.is_given])
+    notes |= apply_conditions(ctx, subject, opened, [c for c in spec.where if c.is_given])
     whole = (_whole(ctx, arguments, subject, reference) if spec.denominator == "subject" and not spec.clip and not spec.each
              else None)
-    rest = apply_conditions(subject, opened, [c for c in spec.where if not c.is_given])
+    rest = apply_conditions(ctx, subject, opened, [c for c in spec.where if not c.is_given])
     if rest:
         held = [*cast(list[JsonValue], notes.get("conditions", [])), *cast(list[JsonValue], rest["conditions"])]
         notes["conditions"] = held
@@ -123,8 +123,9 @@ def run_measure(ctx: ToolContext, arguments: MeasureArguments) -> ToolOutcome:
     if spec.relation and not spec.clip:
         if reference is None:
             raise ModelError(f"The relation {spec.relation} needs a reference layer.", code="BAD_ARGUMENT")
-        near = near_limit(subject, [reference, *others], spec) if _of(arguments, subject, reference) == "count" else None
-        notes |= apply_relation(subject, [reference, *others], spec.relation, spec.distance_m, spec.nearest_k)
+        near = near_limit(ctx, subject, [reference, *others], spec) if _of(arguments, subject, reference) == "count" else None
+        notes |= apply_relation(subject, [reference, *others], spec.relation, spec.distance_m, spec.nearest_k,
+                                is_cancelled=ctx.is_cancelled)
     if spec.length_of == "outline" and not spec.statistic:
         # polygons become their outlines, holes included
         subject.features = [g.boundary for g in subject.features or []]
@@ -279,8 +280,16 @@ def _cut(ctx: ToolContext, subject: Measured, reference: Measured, arguments: Me
         base = Figure(found.amount, evidence=found.evidence, numerator=found.amount)
         if of == "area":
             rim = sum(ground.length_m(g.boundary) for p in found.pieces for g in parts(p, POLYGONS))
-            widen_by_accuracy(ctx, base, [subject, reference],
-                              lambda off: (off * rim, off * rim + math.pi * off * off * len(found.pieces)))
+            if rim or not (features and shapes):
+                widen_by_accuracy(ctx, base, [subject, reference],
+                                  lambda off: (off * rim, off * rim + math.pi * off * off * len(found.pieces)))
+            else:
+                # nothing is left, and no rim tells how much could be
+                widen_by_accuracy(ctx, base, [subject, reference], lambda _: (
+                    0.0, left_if_moved(subject, features, reference, shapes, spec.relation, ground)))
+                if base.high == 0:
+                    base.low = base.high = None
+                    ctx.log("info", "Nothing would be left either where points lie off by as much as is said: no interval.")
         elif subject.is_drawn or reference.is_drawn:
             ctx.log("info", "Where lines are cut, their accuracy moves the cut along them by what their angle makes of it; no "
                             "interval is given.")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 from pydantic import JsonValue
 from pyproj import CRS
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.errors import ToolAbstainedError
-from apps.tools.measure.far import gaps_on_globe, lie_far, on_globe
+from apps.tools.measure.far import gaps_on_globe, lie_far, never, on_globe
 from apps.tools.measure.layers import Measured, Plane, needs_length, to_features
 
 
 def apply_relation(subject: Measured, references: Sequence[Measured], relation: str, distance_m: float | None = None,
-                   nearest_k: int = 1) -> dict[str, JsonValue]:
+                   nearest_k: int = 1, *, is_cancelled: Callable[[], bool] = never) -> dict[str, JsonValue]:
     """Keeps the subject's instances that stand in the relation to all references together; a mask becomes its pieces."""
     reference = references[0]
     needs_metres = relation in ("within", "nearest", "beyond")
@@ -47,7 +48,7 @@ def apply_relation(subject: Measured, references: Sequence[Measured], relation: 
     if not other:
         keep = [relation in ("outside", "beyond", "not_overlapping", "apart")] * n_before
     elif needs_metres and lie_far([subject, *references]):
-        gaps = np.array([g.metres for g in gaps_on_globe(on_globe(subject), [g for m in references for g in on_globe(m)])])
+        gaps = _gaps(subject, references, is_cancelled)
         first = set(np.argsort(gaps, kind="stable")[:nearest_k].tolist())
         keep = [i in first if relation == "nearest" else bool((gap > (distance_m or 0.0)) == (relation == "beyond"))
                 for i, gap in enumerate(gaps)]
@@ -58,8 +59,14 @@ def apply_relation(subject: Measured, references: Sequence[Measured], relation: 
             "n_reference": len(other), "relation_rule": _RULES[relation]}
 
 
+def _gaps(subject: Measured, references: Sequence[Measured], is_cancelled: Callable[[], bool]) -> NDArray[np.float64]:
+    """Metres over the globe from each of the subject's instances to the nearest of the references."""
+    others = [g for m in references for g in on_globe(m)]
+    return np.array([g.metres for g in gaps_on_globe(on_globe(subject), others, is_cancelled=is_cancelled)])
+
+
 def near_relation(subject: Measured, references: Sequence[Measured], relation: str, distance_m: float | None,
-                  slack_m: float) -> tuple[int, int]:
+                  slack_m: float, *, is_cancelled: Callable[[], bool] = never) -> tuple[int, int]:
     """(instances in, instances out) that lie so near to where a relation (inside, outside, within, beyond) ends that ``slack_m``
     metres decide; asked before the relation chooses."""
     for held in (subject, *references):
@@ -75,8 +82,7 @@ def near_relation(subject: Measured, references: Sequence[Measured], relation: s
         is_in, gap = shapely.covers(union, middles), shapely.distance(union.boundary, middles)
     else:
         is_far = lie_far([subject, *references])
-        away = np.array([g.metres for g in gaps_on_globe(on_globe(subject), [g for m in references for g in on_globe(m)])]) \
-            if is_far else shapely.distance(union, np.array(one, dtype=object))
+        away = _gaps(subject, references, is_cancelled) if is_far else shapely.distance(union, np.array(one, dtype=object))
         is_in, gap = away <= (distance_m or 0.0), np.abs(away - (distance_m or 0.0))
     keep = is_in if relation in ("inside", "within") else ~is_in
     near = gap <= slack_m

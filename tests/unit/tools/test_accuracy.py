@@ -231,6 +231,31 @@ def test_a_cut_area_may_be_off_along_its_rim() -> None:
     assert o.result.interval[0] <= min(found) and max(found) <= o.result.interval[1]
 
 
+@pytest.mark.parametrize(("relation", "gap"), [("inside", 3.0), ("inside", 40.0), ("outside", 2.0), ("outside", 40.0)])
+def test_where_nothing_is_left_the_interval_holds_what_could_be(relation: str, gap: float) -> None:
+    """Two fields ``gap`` metres apart, or one ``gap`` metres within the other: the accuracy of both together is 5 m."""
+    square = shapely.box(0, 0, 200, 100)
+    mine = shapely.affinity.translate(square, *ORIGIN)
+    at = (ORIGIN[0] + 200 + gap, ORIGIN[1] - 40)
+    other = shapely.affinity.translate(square, *at) if relation == "inside" else mine.buffer(gap, join_style="mitre")
+    spec = {"metric": "area", "relation": relation, "reference": "other", "clip": True}
+    o = measure(spec, source("field", [mine], UTM, accuracy_m=3.0), source("other", [other], UTM, accuracy_m=2.0))
+    assert o.result.value == 0
+    if gap > 5:
+        assert o.result.interval is None
+        assert any("Nothing would be left either" in line.message for line in o.status.log)
+        return
+    found = []
+    for k in range(300):
+        a, b = moved(mine, 3.0, np.random.default_rng(k)), moved(other, 2.0, np.random.default_rng(k + 999))
+        left = a.intersection(b) if relation == "inside" else a.difference(b)
+        found.append(geodesic(left, "area") if not left.is_empty else 0.0)
+    assert max(found) > 0
+    low, high = o.result.interval
+    assert low == 0
+    assert max(found) <= high < 30 * max(found)
+
+
 def test_what_is_said_of_the_file_of_a_project_is_used() -> None:
     b = bench()
     field = {"type": "Feature", "properties": {}, "geometry": mapping(FIELD)}

@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 from shapely.geometry import LineString, Point, box, mapping, shape
 
 from apps.imagery.vectors import vector_read
+from apps.tools.contract import ToolCancelledError
 from apps.tools.measure.far import farthest_on_globe, gaps_on_globe
 from tests.unit.tools.rasters import Bench, scene
 
@@ -84,6 +85,32 @@ def test_the_farthest_of_all_pairs_is_told_on_the_globe_and_not_in_a_plane() -> 
     every = {(a, b): near(boxes[a], boxes[b]) for a in range(4) for b in range(4) if a < b}
     assert gap.metres == pytest.approx(max(every.values()), rel=1e-4)
     assert tuple(sorted((i, j))) == max(every, key=lambda k: every[k])
+
+
+def test_a_long_look_over_the_globe_ends_when_it_is_cancelled() -> None:
+    places = [Point(x, y) for x in range(-170, 180, 10) for y in range(-60, 61, 10)]
+    asked = []
+
+    def at_the_tenth() -> bool:
+        asked.append(1)
+        return len(asked) > 9
+
+    with pytest.raises(ToolCancelledError):
+        gaps_on_globe(places, places, is_same=True, is_cancelled=at_the_tenth)
+    assert len(asked) == 10
+    asked.clear()
+    with pytest.raises(ToolCancelledError):
+        farthest_on_globe([box(0, 0, 40, 40)] * 9, [box(60, 0, 80, 20)] * 9, is_cancelled=at_the_tenth)
+    b, spec = Bench(scene(np.ones((1, 8, 8), np.uint8), ["gray"])), {"subject": "one", "reference": "other"}
+    sources = [{"name": n, "mode": "extent", "geometry_crs": "EPSG:4326", "geometry": {
+        "type": "FeatureCollection", "features": [{"type": "Feature", "properties": {}, "geometry": mapping(p)} for p in part]}}
+        for n, part in (("one", places[::2]), ("other", places[1::2]))]
+    for more in ({"metric": "distance"}, {"metric": "count", "relation": "within", "distance_m": 1e6},
+                 {"metric": "count", "where": [{"relation": "within", "reference": "other", "distance_m": 1e6}]}):
+        asked.clear()
+        o = b.call("measure", {"sources": sources, "spec": {**spec, **more}}, is_cancelled=at_the_tenth)
+        assert o.status.state == "failed" and "cancelled" in o.status.reason, o.status.reason
+        assert len(asked) == 10
 
 
 @pytest.fixture(scope="module")
