@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from django import template
@@ -57,7 +57,9 @@ def icon(name: str, size: str = "") -> SafeString:
     return format_html('<svg class="i {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', size, icons_url(), name)
 
 
+@cache
 def icons_url() -> str:
+    """Address of the sheet of icons, which a page names hundreds of times; looked up once a process."""
     return static("build/icons.svg")
 
 

@@ -537,11 +537,18 @@ class _Inspector:
                 self.add("scale", "Scale", "ok", f"dB, {low:.4g} to {high:.4g}",
                          "Negative values: backscatter in decibels. Ratios are taken of linear values only.", ask)  # fmt: skip
             else:
-                self.add("scale", "Scale", "warn", f"{facts.dtype}, {low:.4g} to {high:.4g}",
-                         "Amplitude of complex samples, not calibrated: no power and no decibels. Figures are in the file's own "
-                         "units." if facts.is_amplitude else
-                         "No value is negative: power or amplitude, not decibels. Which of the two is not told; figures are "
-                         "in the file's own units.", ask)  # fmt: skip
+                span = f"{facts.dtype}, {low:.4g} to {high:.4g}"
+                if self.hints.unit == "amplitude":
+                    self.add("scale", "Scale", "ok", span, "Amplitudes, as a person said; power is their square.", ask)
+                elif facts.is_amplitude:
+                    self.add("scale", "Scale", "warn", span,
+                             "Amplitude of complex samples, not calibrated: power and decibels are made of it on request, "
+                             "and are no backscatter coefficient. Figures are in the file's own units.", ask)  # fmt: skip
+                else:
+                    self.add("scale", "Scale", "warn", span,
+                             "No value is negative: power or amplitude, not decibels. Which of the two is not told; figures are "
+                             "in the file's own units.",
+                             Fix(label="They are amplitudes", hints={"unit": "amplitude"}), ask)  # fmt: skip
             return bands
         # a low that may be fill says nothing of the values
         is_fill = any(c.value == low for c in counts.fill)

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from rasterio.enums import MaskFlags, Resampling
 from rasterio.env import get_gdal_config, set_gdal_config
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.io import MemoryFile
 from rasterio.windows import Window as RasterioWindow
 
 from apps.artifacts.ranges import RemoteBlob
@@ -146,6 +148,20 @@ def _unreachable() -> UserError:
     )
 
 
+@lru_cache(maxsize=1)
+def _tells_predictors() -> bool:
+    """Whether this GDAL says of a GeoTIFF that its blocks hold differences; with one that does not they were taken for values."""
+    try:
+        with MemoryFile(ext=".tif") as held:
+            form = {"width": 16, "height": 16, "count": 1, "dtype": "uint16", "compress": "ZSTD", "predictor": 2}
+            with held.open(driver="GTiff", **form) as out:
+                out.write(np.ones((1, 16, 16), dtype=np.uint16))
+            with held.open(driver="GTiff") as dataset:
+                return bool(dataset.tags(ns="IMAGE_STRUCTURE").get("PREDICTOR") == "2")
+    except RasterioError:
+        return False
+
+
 class SceneReader:
     """Reads one scene in windows (RasterReader). Thread-safe: each thread gets a dataset of its own, opened
     once.
@@ -177,7 +193,7 @@ class SceneReader:
         self._block = max(first.block_shapes[0]) if first.driver == TIFF.driver else 1
         heavy = math.prod(first.block_shapes[0]) * first.count * np.dtype(first.dtypes[0]).itemsize
         self._cache_bytes = min(max(_STREAM_CACHE[0], _BLOCKS_KEPT * heavy), _STREAM_CACHE[1])
-        self._form = BlockForm.of(first, path) if isinstance(path, Path) else None
+        self._form = BlockForm.of(first, path) if isinstance(path, Path) and _tells_predictors() else None
         self._alpha = next((b.index for b in info.bands if b.role == "alpha"), None)
         flags = first.mask_flag_enums[0]
         self._has_mask = (
@@ -346,7 +362,10 @@ class SceneReader:
                 yield col, row, min(step, grid.width - col), min(step, grid.height - row)
 
     def close(self) -> None:
+        """Lets go of files and connections; a reader that is closed stays so."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
             for dataset in self._opened:
                 dataset.close()

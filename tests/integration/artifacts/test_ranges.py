@@ -144,6 +144,18 @@ def test_a_small_region_reads_a_small_part(far: Server, kept: tuple[SceneInfo, P
     assert source.n_bytes < 0.25 * source.size and max(b - a for _, a, b in far.asked) <= 4 * BLOCK
 
 
+def test_a_reader_lets_go_once_however_often_it_is_closed(
+    kept: tuple[SceneInfo, Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rested: list[int] = []
+    monkeypatch.setattr(RemoteBlob, "rest", lambda blob: rested.append(1))
+    with open_scene(kept[0], blob_source(kept[2])) as reader:
+        reader.read([1], (0, 0, 8, 8))
+        reader.close()
+        reader.close()
+    assert rested == [1]
+
+
 def test_threads_read_parts_at_once(kept: tuple[SceneInfo, Path, str]) -> None:
     info, here, digest = kept
     windows = [(c, r, 400, 300) for c in range(0, 2600, 400) for r in range(0, 2700, 700)]

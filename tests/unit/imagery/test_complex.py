@@ -77,7 +77,39 @@ def test_the_findings_say_what_was_kept(shared_data: Path) -> None:
     assert "complex numbers; the scene holds their amplitude" in told["file"]
     assert found.info.dtype == "float32" and found.info.bands[0].unit == "DN"       # no decibels, no power
     named = inspect_file(shared_data / "sar/solaris_rotterdam_sar_hh.tif", "", SceneHints(roles={"hh": 1}))
-    assert "not calibrated: no power and no decibels" in {f.key: f.text for f in named.findings}["scale"]
+    assert "not calibrated: power and decibels" in {f.key: f.text for f in named.findings}["scale"]
+
+
+def test_who_says_that_real_samples_are_amplitudes_is_believed(tmp_path: Path) -> None:
+    planes = np.random.default_rng(2).gamma(2.0, 30, (1, 40, 40)).astype(np.float32)
+    path = written(tmp_path / "s1_vv.tif", planes, "float32")
+    asked = {f.key: f for f in inspect_file(path, "", SceneHints(roles={"vv": 1})).findings}["scale"]
+    assert asked.light == "warn" and "power or amplitude" in asked.text
+    fix = next(f for f in asked.fixes if f.label == "They are amplitudes")
+    said = inspect_file(path, "", SceneHints(roles={"vv": 1}, **fix.hints))
+    assert said.info.bands[0].unit == "amplitude" and not said.info.bands[0].is_amplitude
+    assert {f.key: f.light for f in said.findings}["scale"] == "ok"
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("scale", ["amplitude", "power", "dB"])
+def test_power_and_decibels_of_an_uploaded_scene(scale: str, shared_data: Path, tmp_path: Path) -> None:
+    """From the file as uploaded to the tool's figure, against numpy on the file's own complex samples."""
+    from tests.unit.tools.rasters import Bench
+
+    z = quad_pol(shared_data)[:1]
+    path = written(tmp_path / "rotterdam_slc.tif", z, "complex64")
+    with rasterio.open(path, "r+") as dataset:
+        dataset.descriptions = ("HH",)
+    info, values, _, _ = stored(path, tmp_path)
+    assert info.bands[0].is_amplitude
+    o = Bench((info, values)).execute([
+        ("s1", "asset.scene", (), {"scene": info.scene_id}),
+        ("x", "raster.product.amplitude", ["s1"], {"role": "hh", "scale": scale}),
+        ("out", "raster.summarize.statistic", ["x"], {"statistic": "median"})])  # fmt: skip
+    power = z[0].real.astype(float) ** 2 + z[0].imag.astype(float) ** 2
+    told = {"amplitude": np.sqrt(power), "power": power, "dB": 10 * np.log10(power[power > 0])}[scale]
+    assert o.result.value == pytest.approx(float(np.median(told)), rel=1e-6)
 
 
 @pytest.mark.shared_data
