@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rasterio.windows import Window
 
 from apps.core.errors import FaultError, UserError
+from apps.imagery import readers
 from apps.imagery.blocks import BlockFile, BlockForm
 from apps.imagery.readers import open_scene
 from apps.imagery.writers import write_cog
@@ -78,6 +79,16 @@ def test_of_other_files_gdal_is_asked(tmp_path: Path, dtype: str, options: dict[
     assert _form(path) is None
     with open_scene(describe(planes), path) as reader:
         np.testing.assert_array_equal(reader.read([2, 1], physical=False).data, planes[::-1])
+
+
+def test_a_gdal_that_does_not_tell_predictors_is_asked_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert readers._tells_predictors()
+    planes = _planes("uint16", 1, (64, 64))
+    path = write(tmp_path / "t.tif", planes, predictor=2, **ZSTD)
+    monkeypatch.setattr(readers, "_tells_predictors", lambda: False)
+    with open_scene(describe(planes), path) as reader:
+        assert reader._form is None
+        np.testing.assert_array_equal(reader.read([1], physical=False).data, planes)
 
 
 def test_strips_are_read_so_but_for_the_last_short_one(tmp_path: Path) -> None:
