@@ -54,6 +54,9 @@ class Limits(BaseModel):
     other_date_days: int = Field(default=40, description="another date that may be asked for lies at most so far away")
     hole_factor: float = Field(default=2.5, description="a gap in a series longer than this times the median gap is a hole")
     # plausibility
+    noise_share: float = Field(
+        default=0.9, description="mean square of neighbours' differences over twice the variance from which a picture is noise"
+    )
     season_days: int = Field(default=45, description="dates so many days of the year apart are of one season")
     degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
     size_spread: float = Field(default=25.0, description="largest over median object area that is still one class")

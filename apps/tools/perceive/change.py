@@ -249,6 +249,13 @@ def _roles(before: SceneInfo, after: SceneInfo, index: str) -> tuple[str, ...]:
             if missing:
                 raise ModelError(f"{s.name} has no band known as {', '.join(missing)}.", code="NEEDS_BANDS",
                                  needs={"roles": missing, "scene": s.scene_id})
+        for r in wanted:
+            # a ratio of bands does not notice the division by the sun's angle
+            held = {s.bands_with_role(r)[0].unit for s in (before, after)}
+            if len({"reflectance" if unit.startswith("reflectance") else unit for unit in held}) > 1:
+                raise ModelError(f"The band {r} has different units in the two images ({', '.join(sorted(held))}), so {index} of "
+                                 "one does not compare with that of the other. Say scale and offset of the one whose numbers "
+                                 "stand as stored.", code="BAD_ARGUMENT", needs={"unit": sorted(held)})
         return wanted
     common = [r for r in _COMMON if len(before.bands_with_role(r)) == 1 and len(after.bands_with_role(r)) == 1]
     if not common:

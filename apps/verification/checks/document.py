@@ -24,6 +24,7 @@ probability: so it is for what good observations show too.
 DRAWN_PIXELS: dict[str, str] = {
     "consistency.shift_matches_source": "the second image is the first one, put a known shift away",
     "geometry.shift_believable": "the second image is the first one, put a known shift away",
+    "plausibility.picture_more_than_noise": "the pixels of the second picture are those of the first in random order",
 }
 # Checks of which one is written out over such a window, not made by a tool of the project, and why.
 _WEIGHTS = "needs a detector with weights and tiles; its boxes are the picture's labels, the rest of its record is written out"

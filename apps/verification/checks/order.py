@@ -155,6 +155,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "zero_is_a_finding",
         "before_precedes_after",
         "objects_have_room",
+        "picture_more_than_noise",
         "scores_above_threshold",
         "no_empty_part_like_the_rest",
         "stand_in_agrees",

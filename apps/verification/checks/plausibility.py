@@ -346,6 +346,64 @@ def before_precedes_after(case: Case) -> Finding:
     return passed("Before is earlier than after.", at=("/arguments",))
 
 
+# The roles of bands in which things are seen by their shape; speckle of SAR is noise by its nature.
+_SEEN_IN = ("red", "green", "blue", "gray", "pan")
+_NOISE_WINDOW_PX = 512
+
+
+@check(
+    "picture_more_than_noise",
+    catches=("model used outside its area", "merged or duplicated detections"),
+    limits=("noise_share",),
+    reads=("/result/layers", "/inputs"),
+)
+def picture_more_than_noise(case: Case) -> Finding:
+    """Objects are found in a picture and not in noise: somewhere neighbouring pixels are alike, along rows, columns or a
+    diagonal."""
+    ref = kept_boxes(case)
+    if ref is None or ref.crs != "image" or not ref.n:
+        return not_applicable("no boxes")
+    scene = scene_of_layer(case, ref)
+    held = [b.index for b in scene.bands if b.role in _SEEN_IN][:3] if scene is not None else []
+    if scene is None or not held:
+        return not_applicable("no picture in colours or grey")
+    reader = case.open(scene.scene_id)
+    if reader is None:
+        return inconclusive("The source's pixels are not at hand.", at=("/inputs",))
+    try:
+        bounds = bounds_of_layer(case, ref)
+    except LayerUnreadableError:
+        return not_applicable("the boxes cannot be read")
+    width, height = min(_NOISE_WINDOW_PX, scene.grid.width), min(_NOISE_WINDOW_PX, scene.grid.height)
+    # about the middle one of the boxes, whatever else the picture holds
+    at = np.nanmedian(bounds, axis=0) if len(bounds) else np.zeros(4)
+    left, top = (
+        int(np.clip((at[k] + at[k + 2]) / 2 - size / 2, 0, whole - size))
+        for k, size, whole in ((0, width, scene.grid.width), (1, height, scene.grid.height))
+    )
+    read = reader.read(held, (left, top, width, height), physical=False)
+    grey = np.where(read.valid.all(axis=0), read.data.astype(np.float64).mean(axis=0), np.nan)
+    variance = float(np.nanvar(grey)) if np.isfinite(grey).sum() > 100 else 0.0
+    if variance <= 0:
+        return not_applicable("too little is seen there")
+    steps = (
+        grey[:, 1:] - grey[:, :-1],
+        grey[1:] - grey[:-1],
+        grey[1:, 1:] - grey[:-1, :-1],
+        grey[1:, :-1] - grey[:-1, 1:],
+    )
+    shares = [float(np.nanmean(s**2)) / (2 * variance) for s in steps if np.isfinite(s).any()]
+    share = min(shares) if shares else 0.0
+    if share > case.limits.noise_share:
+        return failed(
+            "Where these objects were found the picture is noise: neighbouring pixels have nothing in common.",
+            measured=share,
+            expected=case.limits.noise_share,
+            at=("/result/layers", "/inputs"),
+        )
+    return passed("Neighbouring pixels are alike.", measured=share, expected=case.limits.noise_share, at=("/inputs",))
+
+
 @check("objects_have_room", "warn", catches=("merged or duplicated detections", "wrong GSD"), reads=("/result/value",))
 def objects_have_room(case: Case) -> Finding:
     """As many objects as are counted have room in the scene."""

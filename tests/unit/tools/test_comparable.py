@@ -245,3 +245,14 @@ def test_which_way_a_formula_of_two_dates_runs_is_asked() -> None:
     minus = ("d", "raster.product.math", ["n0", "n1"], {"expression": "n1 - n0", "range": [-2, 2]})
     o = bench.execute(of_dates(2, minus, ("out", "raster.product.classify", ["d"], {"preset": "burn_severity"})))
     assert o.status.state == "failed" and "mode loss" in o.status.reason
+
+
+def test_change_of_an_index_is_between_bands_of_one_unit() -> None:
+    asked = {"image_paths": ["d0", "d1"], "objective": "x", "mode": "change", "regions_method": {
+        "kind": "index_threshold", "index": "ndvi", "threshold": -0.1, "side": "below"}}
+    o = dates(REFLECTANCE, {}, add=1000.0).call("perceive", asked)
+    assert o.status.state == "failed" and "different units" in o.status.reason
+    # one and the same place, 1 % brighter: no pixel lost a tenth of its NDVI
+    bench = dates(REFLECTANCE, REFLECTANCE)
+    o = bench.call("perceive", asked)
+    assert o.status.state == "ok" and not bench.layers.read_mask(o.result.layers[0])[0].any()

@@ -134,6 +134,14 @@ def test_pictures_without_tanks_get_no_circle_and_no_certain_zero(shared_data: P
     assert kept == [0, 0, 0]
 
 
+@pytest.mark.parametrize(("word", "pixel"), [("storage tank", 1.0), ("tree", 0.1)])
+@pytest.mark.parametrize("spread", [1, 40])
+def test_shapes_in_noise_are_no_things(word: str, pixel: float, spread: int) -> None:
+    noise = 128 + spread * np.random.default_rng(0).standard_normal((3, 200, 200))
+    o = objects(Bench(scene(noise.clip(0, 255).astype(np.uint8), ["red", "green", "blue"], pixel=pixel)), word)
+    assert o.status.state == "failed" and "noise" in o.status.reason, (o.status.reason, o.result.items)
+
+
 # --- storage tanks ----------------------------------------------------------------------------------------------------------
 def test_discs_are_found_with_their_radius_and_squares_are_not() -> None:
     rng = np.random.default_rng(6)

@@ -47,7 +47,8 @@ def test_from_what_nobody_saw_no_zero_follows(what: str, pixel: float, stored: N
 
 
 def test_valid_pixels_of_objects_are_counted_once_inside_the_region() -> None:
-    stored = picture((300, 400))
+    # ground that brightens to the east; noise alone would not be looked at
+    stored = picture((300, 400)) + np.linspace(0, 120, 400).astype(np.uint8)
     stored[:, :, :100] = 0
     b = Bench(scene(stored, ROLES, pixel=0.1, nodata=0.0))
     o = objects(b, "tree")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from tests.unit.tools.rasters import Bench, from_file
-from tests.unit.verification.samples import SHIPPED, S, Sample, ask, graph
+from tests.unit.verification.samples import SHIPPED, S, Sample, ask, found, graph
 from tests.unit.verification.samples_layers import Make, agreement, over_landsat, remembered, transitions
 from tests.unit.verification.samples_new import landsat
 
@@ -71,6 +74,18 @@ def anomaly(*dates: str) -> Sample:
     return ask(Bench(*held), f"What is the mean NDVI anomaly of {dates[0]}?", "number", "execute", graph(*nodes))
 
 
+@lru_cache
+def in_noise() -> Sample:
+    """The crowns of the forest, over a picture that has its pixels in random order."""
+    made = found()
+    (stored,) = made.bench.stored.values()
+    order = np.random.default_rng(2).permutation(stored[0].size)
+    shuffled = stored.reshape(len(stored), -1)[:, order].reshape(stored.shape)
+    bench = copy.copy(made.bench)
+    bench.stored = {"s": shuffled}
+    return made.but(bench=bench)
+
+
 ONE_SEASON = ("2014-08-29", "2013-09-14", "2014-07-28")
 TWO_SEASONS = ("2014-07-28", "2014-01-17", "2014-02-18")
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
@@ -87,6 +102,7 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         "failed",
     ),
     "consistency.formula_has_a_meaning": (divided, lambda: with_unit(divided(), "s", "dB"), "failed"),
+    "plausibility.picture_more_than_noise": (found, in_noise, "failed"),
     "plausibility.anomaly_of_one_season": (
         lambda: anomaly(*ONE_SEASON),
         lambda: anomaly(*TWO_SEASONS),
