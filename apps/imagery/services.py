@@ -537,7 +537,7 @@ def scene_delete(*, scene: Scene) -> None:
 
 
 def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, name: str = "") -> Scene:
-    """One scene of several files that each hold bands of it, in the order given: same grid, same data type.
+    """One scene of several files that each hold bands of it, in the order given: same grid, data types that fit into one.
 
     Roles, dates and fill are derived anew over all bands; the files stay as scenes of their own. UserError BAD_ARGUMENT
     where they do not fit each other.
@@ -574,15 +574,18 @@ def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, 
 
 
 def scenes_of_band_files(*, project: Project, scenes: Sequence[Scene]) -> list[Scene]:
-    """One stacked scene where every file holds one band of another known role, all on one grid, of one type and of no two
-    dates; else the scenes as they are."""
+    """One stacked scene where every file holds one band of another known role, all on one grid, of types that fit into one and
+    of no two dates; else the scenes as they are."""
+    from apps.imagery.stacking import common_dtype
+
     infos = [s.scene_info for s in scenes]
     roles = [i.bands[0].role for i in infos if len(i.bands) == 1]
     is_one = (
         len(infos) > 1
         and len(set(roles)) == len(infos)
         and "unknown" not in roles
-        and len({(i.grid, i.dtype) for i in infos}) == 1
+        and len({i.grid for i in infos}) == 1
+        and common_dtype([i.dtype for i in infos]) is not None
         and len({i.acquired_at for i in infos}) == 1
     )
     return [scene_stack(project=project, scenes=scenes)] if is_one else list(scenes)

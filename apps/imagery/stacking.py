@@ -7,14 +7,27 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from apps.core.errors import UserError
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import BandFacts, RasterCounts, RasterFacts
 from apps.imagery.profiles import name_band
 
 
+def common_dtype(dtypes: Sequence[str]) -> str | None:
+    """The type of the files that holds the numbers of all of them: theirs where it is one, or of whole numbers the widest where
+    it can hold the others (Sentinel-2's classes are of 8 bits, its reflectance of 16). None where no file's type can."""
+    if len(set(dtypes)) == 1:
+        return dtypes[0]
+    if any(np.dtype(d).kind not in "iu" for d in dtypes):
+        return None
+    widest = str(np.result_type(*(np.dtype(d) for d in dtypes)))
+    return widest if widest in dtypes else None
+
+
 def check_stack(infos: Sequence[SceneInfo]) -> None:
-    """UserError BAD_ARGUMENT where the scenes cannot be one: too few, other grids, other data types."""
+    """UserError BAD_ARGUMENT where the scenes cannot be one: too few, other grids, data types that do not fit into one."""
     if len(infos) < 2:
         raise UserError("BAD_ARGUMENT", "There is nothing to stack.", "A stack needs two files at least.", "Choose more files.")
     first = infos[0]
@@ -24,11 +37,18 @@ def check_stack(infos: Sequence[SceneInfo]) -> None:
                 "BAD_ARGUMENT", f"“{other.name}” does not fit “{first.name}”.",
                 "Their grids differ in size, place or CRS.", "Stack files of one grid only.",
             )  # fmt: skip
-        if other.dtype != first.dtype:
+        if common_dtype((first.dtype, other.dtype)) is None:
             raise UserError(
                 "BAD_ARGUMENT", f"“{other.name}” does not fit “{first.name}”.",
-                f"One holds {other.dtype}, the other {first.dtype}.", "Stack files of one data type only.",
+                f"One holds {other.dtype}, the other {first.dtype}, and neither can hold the numbers of both.",
+                "Stack files of one data type only.",
             )  # fmt: skip
+    if common_dtype([i.dtype for i in infos]) is None:
+        held = ", ".join(sorted({i.dtype for i in infos}))
+        raise UserError(
+            "BAD_ARGUMENT", "The files do not fit each other.", f"They hold {held}, and none of these can hold all the numbers.",
+            "Stack files of one data type only.",
+        )  # fmt: skip
 
 
 def stack_name(names: Sequence[str]) -> str:
@@ -47,15 +67,17 @@ def stack_facts(facts: Sequence[RasterFacts], names: Sequence[str], name: str) -
             color = band.color if band.color in ("palette", "alpha") else "undefined"
             called = band.description or name_band(file) or Path(file).stem
             bands.append(band.model_copy(update={"description": called, "color": color}))
-    first = facts[0]
+    first, dtype = facts[0], common_dtype([f.dtype for f in facts]) or facts[0].dtype
+    widened = f" Numbers of fewer bits were widened to {dtype}." if any(f.dtype != dtype for f in facts) else ""
     return first.model_copy(
         update={
             "bands": tuple(bands),
+            "dtype": dtype,
             "n_bytes": sum(f.n_bytes for f in facts),
             "has_palette": False,
             "is_picture": False,
             "tags": {k: v for k, v in first.tags.items() if all(f.tags.get(k) == v for f in facts)},
-            "changes": (f"Stacked from {len(facts)} files.",),
+            "changes": (f"Stacked from {len(facts)} files.{widened}",),
         }
     )
 

@@ -172,12 +172,13 @@ def png_bytes(rgba: NDArray[np.uint8]) -> bytes:
 
 
 def join_bands(paths: Sequence[Path], plain: Path, target: Path, descriptions: Sequence[str]) -> int:
-    """Writes all bands of our COGs at ``paths`` (equal grids and data types) as one COG at ``target``, block by block;
-    ``plain`` is scratch. Returns the number of bands."""
+    """Writes all bands of our COGs at ``paths`` (equal grids, data types that fit into one of them) as one COG at ``target``,
+    block by block; ``plain`` is scratch. Returns the number of bands."""
     with rasterio.Env(**STREAM_OPTIONS), ExitStack() as stack:
         parts = [stack.enter_context(rasterio.open(p, driver="GTiff")) for p in paths]
         count, first = sum(p.count for p in parts), parts[0]
-        side = block_size(count, np.dtype(first.dtypes[0]).itemsize)
+        dtype = np.result_type(*(np.dtype(p.dtypes[0]) for p in parts))
+        side = block_size(count, dtype.itemsize)
         nodata = {p.nodata for p in parts}
         profile: dict[str, Any] = {"nodata": nodata.pop() if len(nodata) == 1 else None}
         if first.crs:
@@ -185,19 +186,19 @@ def join_bands(paths: Sequence[Path], plain: Path, target: Path, descriptions: S
         if not first.transform.is_identity:
             profile["transform"] = first.transform
         with rasterio.open(
-            plain, "w", driver="GTiff", width=first.width, height=first.height, count=count, dtype=first.dtypes[0], tiled=True,
-            blockxsize=side, blockysize=side, bigtiff="IF_SAFER", interleave=interleave(count, first.dtypes[0]), **profile,
+            plain, "w", driver="GTiff", width=first.width, height=first.height, count=count, dtype=str(dtype), tiled=True,
+            blockxsize=side, blockysize=side, bigtiff="IF_SAFER", interleave=interleave(count, str(dtype)), **profile,
         ) as out:  # fmt: skip
             for _, window in out.block_windows(1):
                 at = 1
                 for part in parts:
                     for band in part.indexes:
-                        out.write(part.read(band, window=window), at, window=window)
+                        out.write(part.read(band, window=window).astype(dtype, copy=False), at, window=window)
                         at += 1
             at = 1
             for part, text in zip(parts, descriptions, strict=True):
                 for band in part.indexes:
                     out.set_band_description(at, part.descriptions[band - 1] or text)
                     at += 1
-        write_cog_of_plain(plain, target, n_bands=count, dtype=first.dtypes[0])
+        write_cog_of_plain(plain, target, n_bands=count, dtype=str(dtype))
         return int(count)

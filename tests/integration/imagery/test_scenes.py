@@ -24,7 +24,9 @@ from apps.imagery.models import Scene
 from apps.imagery.readers import SceneReader, open_scene
 from apps.imagery.sample import sample_load
 from apps.imagery.selectors import scene_get_for_user, scene_paths, scenes_for_ask
+from apps.imagery.stacking import common_dtype
 from tests.unit.imagery.rasters import write
+from tests.unit.tools.rasters import Bench
 
 SAMPLES = Path(__file__).resolve().parents[3] / "apps" / "imagery" / "samples"
 FISH = SAMPLES / "geopandas_s2a_l2a_fishbourne.tif"
@@ -179,6 +181,47 @@ def test_band_files_of_one_scene_become_one_and_others_stay(project: Project, tm
     day = datetime(2020, 1, 1, tzinfo=UTC)
     other = services.scene_ingest_now(project=project, path=tmp_path / "LC08_L1TP_B5.tif", acquired_at=day)
     assert services.scenes_of_band_files(project=project, scenes=[files[0], other]) == [files[0], other]
+
+
+def test_sentinel2_bands_and_their_classes_as_delivered_become_one_scene(project: Project, tmp_path: Path) -> None:
+    """ESA writes the classes in 8 bits and the bands in 16: they are one scene, and its own classes take its clouds out."""
+    rng = np.random.default_rng(8)
+    red = rng.integers(1100, 5000, (1, 40, 50)).astype("uint16")
+    classes = rng.choice(np.array([3, 4, 5, 6, 8, 9, 10], np.uint8), (1, 40, 50))
+    red[:, :, :15], classes[:, :, :15] = 0, 0  # beside the swath
+    stem = "T29UNU_20221005T115411"
+    files = [services.scene_ingest_now(project=project, path=write(tmp_path / f"{stem}_{band}_60m.tif", plane, crs="EPSG:32629"))
+             for band, plane in (("B04", red), ("SCL", classes))]  # fmt: skip
+    assert [f.scene_info.dtype for f in files] == ["uint16", "uint8"]
+    for order in (files, files[::-1]):
+        (one,) = services.scenes_of_band_files(project=project, scenes=order)
+        info = one.scene_info
+        by_role = {b.role: b for b in info.bands}
+        assert (info.dtype, info.sensor) == ("uint16", "Sentinel-2 MSI")
+        assert by_role["qa"].scheme == "sentinel2_scl" and (by_role["red"].nodata, by_role["qa"].nodata) == (0.0, 0.0)
+        with scene_reader(info) as reader:
+            held = reader.read([by_role["red"].index, by_role["qa"].index], physical=False)
+        np.testing.assert_array_equal(held.data, np.concatenate([red, classes]))
+        bench = Bench((info, np.zeros((1, 1, 1))))
+        path = scene_paths([info.scene_id])[info.scene_id]
+        bench.box._open_scene = lambda held, path=path: open_scene(held, path)  # type: ignore[assignment,misc]
+        o = bench.execute([
+            ("s", "asset.scene", (), {"scene": info.scene_id}), ("r", "raster.product.band", ["s"], {"role": "red"}),
+            ("m", "raster.product.qa_mask", ["s"], {"flags": ["cloud", "shadow", "cirrus"]}),
+            ("c", "raster.product.apply_mask", ["r", "m"], {"keep": "false", "quality": "cloud"}),
+            ("out", "raster.summarize.statistic", ["c"], {})])  # fmt: skip
+        assert o.status.state == "ok", o.status.reason
+        clear = (red > 0) & np.isin(classes, [4, 5, 6])
+        assert o.result.value == pytest.approx((red[clear].astype(float).mean() - 1000) / 1e4, rel=1e-9)
+        assert o.evidence.intermediate["valid_px"] == int(clear.sum())
+    assert one.facts is not None and "widened to uint16" in str(one.facts["changes"])
+
+
+@pytest.mark.parametrize(("types", "common"), [
+    (("uint8", "uint16"), "uint16"), (("uint16", "uint8", "uint8"), "uint16"), (("uint8", "int16"), "int16"),
+    (("float32", "float32"), "float32"), (("int16", "uint16"), None), (("uint8", "float32"), None)])  # fmt: skip
+def test_types_that_fit_into_one_of_them(types: tuple[str, ...], common: str | None) -> None:
+    assert common_dtype(types) == common
 
 
 def test_files_that_do_not_fit_are_no_stack(project: Project, raw: Scene, tmp_path: Path) -> None:
