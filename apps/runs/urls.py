@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.runs import api, consumers, evidence_views, report_views, views
+from apps.runs import api, consumers, evidence_views, model_views, report_views, views
 
 urlpatterns = [
     path("runs/", views.run_list, name="run_list"),
@@ -31,6 +31,7 @@ urlpatterns = [
         evidence_views.EvidenceAskedDetail.as_view(),
         name="api_evidence_asked",
     ),
+    path("models/", model_views.models_page, name="models"),
     path("api/v1/runs/", api.RunList.as_view(), name="api_runs"),
     path("api/v1/runs/<uuid:run_id>/", api.RunDetail.as_view(), name="api_run"),
     path("api/v1/runs/<uuid:run_id>/report/", report_views.RunReport.as_view(), name="api_run_report"),

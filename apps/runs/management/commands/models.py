@@ -12,9 +12,10 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from apps.core.errors import ToolAbstainedError, UserError
 from apps.core.exits import EXIT_DONE, guarded
+from apps.runs.model_cards import model_state
 from apps.tools.zoo import registry
 from apps.tools.zoo.cards import ModelCard
-from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_onnxruntime, has_torch, has_ultralytics
+from apps.tools.zoo.runtime import HOW_TO_SWITCH_ON, has_torch, has_ultralytics
 from apps.tools.zoo.training import detector, scene, steps
 
 
@@ -186,17 +187,6 @@ def _gsd(options: dict[str, Any]) -> tuple[float, float] | None:
 
 
 def _short(card: ModelCard, path: Path) -> dict[str, Any]:
-    state = "ready"
-    if not path.exists():
-        state = "weights missing"
-    elif not card.trusted:
-        state = "not trusted"
-    elif card.task == "change" and card.format == "onnx" and not has_onnxruntime():
-        state = "off: onnxruntime is not installed"
-    elif card.task != "change" and card.format != "rsw" and not has_ultralytics():
-        state = "off: ultralytics is not installed"
-    elif not has_torch() and (card.task, card.format) != ("change", "onnx"):
-        state = "off: torch is not installed"
     return {
         "name": card.name,
         "title": card.title,
@@ -209,5 +199,5 @@ def _short(card: ModelCard, path: Path) -> dict[str, Any]:
         "sha256": card.sha256,
         "bytes": card.bytes,
         "source": card.source,
-        "state": state,
+        "state": model_state(card, path),
     }
