@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from apps.core.errors import ModelError
 
+# A histogram of one Gaussian heap has 2/π = 0.64: below this the threshold parts one heap, not two.
+WEAK_SEPARABILITY = 0.70
+
 
 def otsu(counts: NDArray[np.int64], edges: NDArray[np.float64]) -> tuple[float, float]:
     """(threshold, separability). The threshold maximises the variance between classes over bin centres (Otsu 1979, IEEE SMC 9);

@@ -54,6 +54,9 @@ class Limits(BaseModel):
     other_date_days: int = Field(default=40, description="another date that may be asked for lies at most so far away")
     hole_factor: float = Field(default=2.5, description="a gap in a series longer than this times the median gap is a hole")
     # plausibility
+    least_separability: float = Field(
+        default=0.7, description="share of the variance that lies between the sides of a threshold; of a single heap 0.64 does"
+    )
     noise_share: float = Field(
         default=0.9, description="mean square of neighbours' differences over twice the variance from which a picture is noise"
     )

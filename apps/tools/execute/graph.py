@@ -47,6 +47,7 @@ from apps.tools.execute.types import (
 from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask
 from apps.tools.sentences import validation_sentence
+from apps.tools.thresholds import WEAK_SEPARABILITY
 from apps.tools.units import AREA_M2, SHARE, factor
 
 # Rasters up to this many pixels (over all layers) are kept whole; larger ones as every 2nd, 4th, … pixel, and the log says so.
@@ -214,6 +215,11 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         for warning in v.warnings:
             ctx.log("warning", warning)
         _warn_out_of_range(program, n, v, ctx)
+    for n, told in run.prepared.items():
+        part = told.get("separability")
+        if isinstance(part, float) and part < WEAK_SEPARABILITY:
+            ctx.log("warning", f"Node {n}: the histogram hardly parts two classes (separability {part:.2f}; a single heap has "
+                               "0.64), so what lies on either side may be the same.")
     for n, figures in engine.figures.items():
         if figures.n_out_of_range and n in used:
             span = program.type_of(n).range

@@ -30,12 +30,12 @@ from apps.tools.execute.operators_products import grids_agree
 from apps.tools.execute.types import Plane
 from apps.tools.perceive.clouds import MASK_PX
 from apps.tools.perceive.looking import AMPLITUDE_NOTE
-from apps.tools.perceive.regions import WEAK_SEPARABILITY, edge_px
+from apps.tools.perceive.regions import edge_px
 from apps.tools.perceive.sampling import View, view_of
 from apps.tools.perceive.veil import LEAST_SEEN, WARN_SHARE, ground_searched, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.registration import estimated_shift, shift_on_ground_m
-from apps.tools.thresholds import otsu
+from apps.tools.thresholds import WEAK_SEPARABILITY, otsu
 from apps.tools.zoo.changers import ChangeModel, load_changer
 from apps.tools.zoo.registry import model_named
 

@@ -27,13 +27,11 @@ from apps.tools.execute.types import Target
 from apps.tools.perceive.modes import only_scene
 from apps.tools.perceive.veil import Veil, ground_searched, tell, veil_of
 from apps.tools.region import RegionMask
-from apps.tools.thresholds import otsu
+from apps.tools.thresholds import WEAK_SEPARABILITY, otsu
 
 # Masks are kept whole up to this size; larger scenes need a region.
 MASK_LIMIT_PX = 200_000_000
 RASTER_LIMIT_PX = 36_000_000
-# A histogram of one Gaussian heap has 2/π = 0.64: below this the threshold parts one heap, not two.
-WEAK_SEPARABILITY = 0.70
 # Pixels this close to the threshold could fall on either side.
 NEAR_THRESHOLD = 0.05
 

@@ -156,6 +156,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "before_precedes_after",
         "objects_have_room",
         "picture_more_than_noise",
+        "threshold_parts_two_heaps",
         "scores_above_threshold",
         "no_empty_part_like_the_rest",
         "stand_in_agrees",

@@ -346,6 +346,46 @@ def before_precedes_after(case: Case) -> Finding:
     return passed("Before is earlier than after.", at=("/arguments",))
 
 
+@check(
+    "threshold_parts_two_heaps",
+    "warn",
+    catches=("wrong threshold", "empty layer called zero"),
+    limits=("least_separability", "max_layer_px"),
+    reads=("/result/layers", "/evidence/source/thresholds"),
+)
+def threshold_parts_two_heaps(case: Case) -> Finding:
+    """Where a threshold was found and not given, it parts two heaps of values: of one heap half lies above any such threshold,
+    whatever is there."""
+    node = next((n for n in case.upstream(case.output) if case.nodes[n]["op"] == "raster.product.threshold"), None)
+    asked = case.nodes[node]["params"].get("value") if node is not None else case.regions_method.get("threshold")
+    told = case.evidence("source", "thresholds")
+    threshold = number_of(told.get(node)) if isinstance(told, dict) and node is not None else None
+    if threshold is None and isinstance(told, dict):
+        threshold = next((v for v in map(number_of, told.values()) if v is not None), None)
+    raster = case.layer("raster")
+    if asked != "otsu" or threshold is None or raster is None or not case.is_small(raster):
+        return not_applicable("no threshold that was found from the values, or its raster is not at hand")
+    try:
+        values = case.valid_values(raster)
+    except LayerUnreadableError:
+        return not_applicable("the raster cannot be read")
+    above = values > threshold
+    share = float(above.mean()) if values.size else 0.0
+    if share in (0.0, 1.0):
+        return not_applicable("all values lie on one side")
+    between = share * (1 - share) * (float(values[above].mean()) - float(values[~above].mean())) ** 2
+    part = between / float(values.var())
+    at = ("/result/layers", "/evidence/source/thresholds")
+    if part < case.limits.least_separability:
+        return failed(
+            "The values hardly part into two heaps at this threshold, so what lies on either side may be the same ground.",
+            measured=part,
+            expected=case.limits.least_separability,
+            at=at,
+        )
+    return passed("The threshold parts two heaps.", measured=part, expected=case.limits.least_separability, at=at)
+
+
 # The roles of bands in which things are seen by their shape; speckle of SAR is noise by its nature.
 _SEEN_IN = ("red", "green", "blue", "gray", "pan")
 _NOISE_WINDOW_PX = 512

@@ -256,3 +256,14 @@ def test_change_of_an_index_is_between_bands_of_one_unit() -> None:
     bench = dates(REFLECTANCE, REFLECTANCE)
     o = bench.call("perceive", asked)
     assert o.status.state == "ok" and not bench.layers.read_mask(o.result.layers[0])[0].any()
+
+
+def test_a_threshold_that_parts_one_heap_is_told() -> None:
+    heap = np.random.default_rng(1).normal(0.3, 0.05, (1, 80, 80))
+    nodes = [S, ("v", "raster.product.band", ["s1"], {"role": "index"}),
+             ("m", "raster.product.threshold", ["v"], {"value": "otsu"}),
+             ("out", "raster.summarize.share", ["m"], {})]
+    for stored, is_told in ((heap, True), (np.where(np.arange(80) < 40, heap, heap + 0.5), False)):
+        o = Bench(scene(stored, ["index"], unit="1")).execute(nodes)
+        assert any("hardly parts two classes" in line.message for line in o.status.log) == is_told
+        assert o.result.value == pytest.approx(0.5, abs=0.05)  # of both half: nothing in the figure tells them apart

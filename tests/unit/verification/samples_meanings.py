@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.unit.tools.rasters import Bench, from_file
-from tests.unit.verification.samples import SHIPPED, S, Sample, ask, found, graph
+from tests.unit.verification.samples import NDVI, SHIPPED, S, Sample, ask, found, graph
 from tests.unit.verification.samples_layers import Make, agreement, over_landsat, remembered, transitions
 from tests.unit.verification.samples_new import landsat
 
@@ -86,6 +86,14 @@ def in_noise() -> Sample:
     return made.but(bench=bench)
 
 
+@lru_cache
+def parted(day: str) -> Sample:
+    """Vegetation by the threshold that parts the NDVI of a day; in November it is one heap."""
+    found_in = ("m", "raster.product.threshold", ("i",), {"value": "otsu"})
+    nodes = graph(S, NDVI, found_in, ("out", "raster.summarize.share", ("m",), {}))
+    return ask(Bench(landsat(day)), "What share is vegetation?", "share", "execute", nodes)
+
+
 ONE_SEASON = ("2014-08-29", "2013-09-14", "2014-07-28")
 TWO_SEASONS = ("2014-07-28", "2014-01-17", "2014-02-18")
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
@@ -102,6 +110,11 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         "failed",
     ),
     "consistency.formula_has_a_meaning": (divided, lambda: with_unit(divided(), "s", "dB"), "failed"),
+    "plausibility.threshold_parts_two_heaps": (
+        lambda: parted("2002-07-20"),
+        lambda: parted("2002-11-25"),
+        "failed",
+    ),
     "plausibility.picture_more_than_noise": (found, in_noise, "failed"),
     "plausibility.anomaly_of_one_season": (
         lambda: anomaly(*ONE_SEASON),
