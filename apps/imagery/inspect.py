@@ -432,7 +432,7 @@ class _Inspector:
                 role, source = by_person[i + 1], "person"
             elif role in (self.hints.roles or {}):
                 role, source, wavelength = "unknown", "unknown", None  # the person gave that role to another band
-            # what a person says of the values is said of what was measured, not of the codes that lie beside it
+            # what a person or a file says of the values is said of what was measured, not of the codes that lie beside it
             is_measured = role not in _CODES
             bands.append(
                 Band(
@@ -440,8 +440,8 @@ class _Inspector:
                     role=role,
                     role_source=source,
                     unit=(self.hints.unit if is_measured else None) or profiles.unit_of(fact.unit) or "DN",
-                    scale=self.hints.scale if self.hints.scale is not None and is_measured else fact.scale,
-                    offset=self.hints.offset if self.hints.offset is not None and is_measured else fact.offset,
+                    scale=1.0 if not is_measured else self.hints.scale if self.hints.scale is not None else fact.scale,
+                    offset=0.0 if not is_measured else self.hints.offset if self.hints.offset is not None else fact.offset,
                     nodata=fact.nodata,
                     valid_range=fact.valid_range,
                     description=fact.description[:200],
@@ -750,7 +750,7 @@ class _Inspector:
             of_bands = {b.nodata for b in bands if b.nodata is not None}
             if declared := sorted(of_bands & of_file, key=str):
                 hit = max((c.n_nodata for c in counts.bands), default=0)
-                words.append(f"{', '.join(f'{v:g}' for v in declared)} declared, {share_text(hit, n)}")
+                words.append(f"{', '.join(f'{v:g}' for v in declared)} declared" + (f", {share_text(hit, n)}" if hit else ""))
             for value in sorted(of_bands - of_file, key=str):
                 # what stands in all bands was counted, what stands in one of several was not
                 seen = next((c.n_px for c in counts.fill if c.value == value), 0) if len(bands) == 1 else 0

@@ -12,7 +12,7 @@ import numpy as np
 from apps.core.errors import UserError
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import BandFacts, RasterCounts, RasterFacts
-from apps.imagery.profiles import name_band
+from apps.imagery.profiles import name_band, product_name_band
 
 
 def common_dtype(dtypes: Sequence[str]) -> str | None:
@@ -59,13 +59,19 @@ def stack_name(names: Sequence[str]) -> str:
     return f"{stem}.tif" if len(stem) >= 2 else f"{Path(names[0]).stem}+{len(names) - 1}.tif"
 
 
+def band_called(file: str) -> str:
+    """What the band of a file is called in a stack: as its product writes it, so that the product's scale, fill and bits go with
+    it (``SR_B4``, ``QA_PIXEL``, ``sur_refl_b01``), else as the sensor does (``B4``), or ''."""
+    return product_name_band(file) or name_band(file) or ""
+
+
 def stack_facts(facts: Sequence[RasterFacts], names: Sequence[str], name: str) -> RasterFacts:
     """The facts of the stack; a band without a description is called after its file."""
     bands: list[BandFacts] = []
     for fact, file in zip(facts, names, strict=True):
         for band in fact.bands:
             color = band.color if band.color in ("palette", "alpha") else "undefined"
-            called = band.description or name_band(file) or Path(file).stem
+            called = band.description or band_called(file) or Path(file).stem
             bands.append(band.model_copy(update={"description": called, "color": color}))
     first, dtype = facts[0], common_dtype([f.dtype for f in facts]) or facts[0].dtype
     widened = f" Numbers of fewer bits were widened to {dtype}." if any(f.dtype != dtype for f in facts) else ""
@@ -88,5 +94,5 @@ def write_stack(paths: Sequence[Path], target: Path, names: Sequence[str]) -> Ra
     from apps.imagery.writers import join_bands
 
     with tempfile.TemporaryDirectory(prefix="join-", dir=target.parent) as folder:
-        n = join_bands(paths, Path(folder) / "plain.tif", target, [name_band(name) or "" for name in names])
+        n = join_bands(paths, Path(folder) / "plain.tif", target, [band_called(name) for name in names])
     return count_pixels(target, [None] * n)

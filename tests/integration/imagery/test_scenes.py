@@ -217,6 +217,33 @@ def test_sentinel2_bands_and_their_classes_as_delivered_become_one_scene(project
     assert one.facts is not None and "widened to uint16" in str(one.facts["changes"])
 
 
+def test_a_stack_of_delivered_bands_keeps_the_products_scale_fill_and_bits(project: Project, tmp_path: Path) -> None:
+    """Landsat's Collection 2 as delivered: before, the stack's bands were called B4 and BQA, so reflectance was left in stored
+    numbers and the bits of its clouds were read as those of another collection."""
+    rng = np.random.default_rng(9)
+    red, nir = (rng.integers(low, high, (1, 30, 40)).astype("uint16") for low, high in ((8000, 12000), (14000, 24000)))
+    quality = rng.choice(np.array([21824, 21952, 22280, 23888, 21762, 30048, 55052], np.uint16), (1, 30, 40))
+    red[:, :, :9], nir[:, :, :9], quality[:, :, :9] = 0, 0, 1  # around the tilted frame
+    stem = "LC08_L2SP_008059_20191201_20200825_02_T1"
+    files = [services.scene_ingest_now(project=project, path=write(tmp_path / f"{stem}_{band}.TIF", plane, crs="EPSG:32618"))
+             for band, plane in (("SR_B4", red), ("SR_B5", nir), ("QA_PIXEL", quality))]  # fmt: skip
+    (one,) = services.scenes_of_band_files(project=project, scenes=files)
+    info = one.scene_info
+    assert [(b.role, b.unit, b.scale, b.offset, b.nodata, b.scheme) for b in info.bands] == [
+        ("red", "reflectance", 2.75e-5, -0.2, 0.0, ""), ("nir", "reflectance", 2.75e-5, -0.2, 0.0, ""),
+        ("qa", "DN", 1.0, 0.0, 1.0, "landsat_c2")]  # fmt: skip
+    bench, path = Bench((info, np.zeros((1, 1, 1)))), scene_paths([info.scene_id])[info.scene_id]
+    bench.box._open_scene = lambda held: open_scene(held, path)  # type: ignore[method-assign]
+    o = bench.execute([("s", "asset.scene", (), {"scene": info.scene_id}),
+                       ("i", "raster.product.index", ["s"], {"index": "ndvi", "quality_mask": "auto"}),
+                       ("out", "raster.summarize.statistic", ["i"], {})])  # fmt: skip
+    assert o.status.state == "ok", o.status.reason
+    r, n = red * 2.75e-5 - 0.2, nir * 2.75e-5 - 0.2
+    clear = np.isin(quality, [21824, 21952, 30048])  # no cloud, dilated cloud or shadow (USGS LSDS-1619, table 6-3)
+    assert o.result.value == pytest.approx(((n - r) / (n + r))[clear].mean(), rel=1e-6)
+    assert o.evidence.intermediate["valid_px"] == int(clear.sum())
+
+
 @pytest.mark.parametrize(("types", "common"), [
     (("uint8", "uint16"), "uint16"), (("uint16", "uint8", "uint8"), "uint16"), (("uint8", "int16"), "int16"),
     (("float32", "float32"), "float32"), (("int16", "uint16"), None), (("uint8", "float32"), None)])  # fmt: skip
