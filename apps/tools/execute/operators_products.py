@@ -218,6 +218,10 @@ def _plan_band(call: Call) -> Planned:
     span = band_range(band, scene.dtype)
     index = band.index
     kind: Kind = "classes" if band.role in ("class", "qa", "mask") else "raster"
+    if kind == "classes" and (band.scale, band.offset) != (1, 0):
+        raise call.refuse(f"the {band.role} band of {scene.name} holds codes, which have no scale, but × {band.scale:g} + "
+                          f"{band.offset:g} is on record: no code would be found again. Take that off, or give the band another "
+                          "role.", needs={"scene": scene.scene_id, "scale": 1})
     text = band.role if (band.scale, band.offset) == (1, 0) else f"stored({band.role}) * {band.scale:g} + {band.offset:g}"
     return Planned(raster_of(scene, quantity=band.role, unit=band.unit, span=span, formula=text, kind=kind),
                    bands=((scene.scene_id, band.role, index),),

@@ -131,6 +131,13 @@ def test_what_a_person_says_of_values_is_not_said_of_classes(tmp_path: Path, coa
     assert np.array_equal(read.data[4], scl[0]) and np.allclose(read.data[3], coast[3] / 1e4)
 
 
+def test_what_a_file_declares_of_values_is_not_said_of_classes(tmp_path: Path, coast: NDArray[np.uint16]) -> None:
+    stored = np.concatenate([coast[:1], coast[:1] % 7])
+    found, read = held(tmp_path, "map.tif", stored, ("red", "class"), (1e-4, 0.1), (0.0, 5.0))
+    assert [(b.scale, b.offset) for b in found.info.bands] == [(1e-4, 0.0), (1.0, 0.0)]
+    assert np.array_equal(read.data[1], stored[1])
+
+
 # Valid ranges, scales and codes of the user guides of MOD10, MOD15, MOD16, MOD17, MOD21, MCD43, VNP13 and VNP21: what lies beyond
 # the range is a code (cloud, water, town, night), of which no mean is taken.
 @pytest.mark.parametrize(

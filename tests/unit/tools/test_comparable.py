@@ -267,3 +267,13 @@ def test_a_threshold_that_parts_one_heap_is_told() -> None:
         o = Bench(scene(stored, ["index"], unit="1")).execute(nodes)
         assert any("hardly parts two classes" in line.message for line in o.status.log) == is_told
         assert o.result.value == pytest.approx(0.5, abs=0.05)  # of both half: nothing in the figure tells them apart
+
+
+def test_codes_have_no_scale() -> None:
+    codes = (STORED[:1] // 500).astype(np.uint8)
+    band = ("v", "raster.product.band", ["s1"], {"role": "class"})
+    areas = ("out", "raster.summarize.class_areas", ["v"], {"unit": "ha"})
+    o = Bench(scene(codes, ["class"], scale=0.1)).execute([S, band, areas])
+    assert o.status.state == "failed" and "codes, which have no scale" in o.status.reason
+    o = Bench(scene(codes, ["class"])).execute([S, band, areas])
+    assert [i["n_px"] for i in o.result.items] == [int(n) for n in np.bincount(codes.ravel()) if n]
