@@ -72,14 +72,15 @@ def _given(options: Mapping[str, Any]) -> Iterator[tuple[str, str | Path]]:
 
 
 def _check_texts(options: Mapping[str, Any]) -> None:
-    """UserError BAD_ARGUMENT for a word whose bytes are no UTF-8, unless it names a file: those may have any name."""
+    """UserError BAD_ARGUMENT for what no text can hold: a NUL character, or bytes that are no UTF-8 (unless they name a file, which
+    may have any name)."""
     for name, word in _given(options):
-        if isinstance(word, Path) or not any("\ud800" <= c <= "\udfff" for c in word) or os.path.lexists(word):
+        if isinstance(word, Path) or not any("\ud800" <= c <= "\udfff" or c == "\0" for c in word) or os.path.lexists(word):
             continue
         raise UserError(
             "BAD_ARGUMENT",
             f"What was given for “{name.replace('_', '-')}” is no text.",
-            "Its bytes are no UTF-8.",
+            "It holds a NUL character." if "\0" in word else "Its bytes are no UTF-8.",
             "Write it in UTF-8, which a terminal does where the locale says so (LANG=C.UTF-8).",
         )
 

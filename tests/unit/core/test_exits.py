@@ -60,6 +60,8 @@ def test_bytes_that_are_no_text_are_refused_unless_they_name_a_file(
     status, _, err = ended(capsys, lambda: 0, question=odd)
     assert status == 2
     assert err.startswith("BAD_ARGUMENT: What was given for “question” is no text.")
+    status, _, err = ended(capsys, lambda: 0, unit="m\0", question="What?")
+    assert (status, "for “unit” is no text.\n  Why: It holds a NUL character." in err) == (2, True)
     Path(odd).touch()
     assert ended(capsys, lambda: 0, files=[Path(odd)], file=odd)[0] == 0
 
