@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from rasterio.crs import CRS
 from rasterio.enums import MaskFlags, Resampling
-from rasterio.io import MemoryFile
 from rasterio.shutil import copy as rasterio_copy
 from rasterio.transform import Affine
 
@@ -95,7 +94,7 @@ def write_cog_of_plain(plain: Path, target: Path, *, n_bands: int, dtype: str, s
     _pack(plain, target, n_bands=n_bands, dtype=dtype, side=side, is_layer=is_layer)
 
 
-def _pack(source: Any, target: Path | str, *, n_bands: int, dtype: str, side: int, is_layer: bool = False) -> None:
+def _pack(source: Any, target: Path, *, n_bands: int, dtype: str, side: int, is_layer: bool = False) -> None:
     """A GeoTIFF of a dataset and its overviews, laid out as a COG."""
     rasterio_copy(source, target, driver="GTiff", copy_src_overviews="YES", tiled=True, blockxsize=side, blockysize=side,
                   interleave=interleave(n_bands, dtype), bigtiff="IF_SAFER", num_threads=2,
@@ -146,22 +145,21 @@ def layer_bytes(
             out.update_tags(**tags)
 
     # a layer lies in memory already: little of it twice
-    with rasterio.Env(**STREAM_OPTIONS | {"GDAL_CACHEMAX": 16 * 2**20}):
+    options = STREAM_OPTIONS | {"GDAL_CACHEMAX": 16 * 2**20}
+    with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder, rasterio.Env(**options):
+        plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
         if planes.nbytes <= _LAYER_BYTES and not is_picture:
-            with MemoryFile(ext=".tif") as packed:
-                with rasterio.open("", "w", driver="MEM", **profile) as out:
-                    fill(out)
-                    out.build_overviews(overview_factors(out.shape, side), Resampling.nearest)
-                    _pack(out, packed.name, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
-                return bytes(packed.read())
-        with tempfile.TemporaryDirectory(prefix="rsure-layer-") as folder:
-            plain, cog = Path(folder) / "plain.tif", Path(folder) / "layer.tif"
-            look = {"photometric": "RGB", "alpha": "YES"} if is_picture else {}
-            with rasterio.open(plain, "w", driver="GTiff", tiled=True, blockxsize=side, blockysize=side, bigtiff="IF_SAFER",
-                               interleave=interleave(n_bands, dtype), **look, **profile) as out:  # fmt: skip
+            with rasterio.open("", "w", driver="MEM", **profile) as out:
                 fill(out)
-            write_cog_of_plain(plain, cog, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
+                out.build_overviews(overview_factors(out.shape, side), Resampling.nearest)
+                _pack(out, cog, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
             return cog.read_bytes()
+        look = {"photometric": "RGB", "alpha": "YES"} if is_picture else {}
+        with rasterio.open(plain, "w", driver="GTiff", tiled=True, blockxsize=side, blockysize=side, bigtiff="IF_SAFER",
+                           interleave=interleave(n_bands, dtype), **look, **profile) as out:  # fmt: skip
+            fill(out)
+        write_cog_of_plain(plain, cog, n_bands=n_bands, dtype=dtype, side=side, is_layer=True)
+        return cog.read_bytes()
 
 
 def png_bytes(rgba: NDArray[np.uint8]) -> bytes:
