@@ -72,8 +72,8 @@ def _given(options: Mapping[str, Any]) -> Iterator[tuple[str, str | Path]]:
 
 
 def _check_texts(options: Mapping[str, Any]) -> None:
-    """UserError BAD_ARGUMENT for what no text can hold: a NUL character, or bytes that are no UTF-8 (unless they name a file, which
-    may have any name)."""
+    """UserError BAD_ARGUMENT for what no text can hold: a NUL character, or bytes that are no UTF-8, unless they name a file,
+    which may have any name."""
     for name, word in _given(options):
         if isinstance(word, Path) or not any("\ud800" <= c <= "\udfff" or c == "\0" for c in word) or os.path.lexists(word):
             continue
