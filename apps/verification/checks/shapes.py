@@ -20,6 +20,9 @@ from apps.verification.ground import part_of
 from apps.verification.measured import has_relation, pixel_m, value_si
 from apps.verification.units import dimension, to_si
 
+# Pairs of things that are looked at for the widest distance.
+MOST_PAIRS = 400_000
+
 
 def _reach_m(shape_: BaseGeometry, crs: str) -> float:
     """The long side in m of the smallest rectangle about a shape, in a transverse Mercator plane of its own."""
@@ -99,10 +102,13 @@ def vector_recomputes(case: Case) -> Finding:
 )
 def distance_recomputes(case: Case) -> Finding:
     """The distance between two named layers (boxes, polygons or masks of one grid), measured again from their pixels, is the
-    value: the closest pair, or the mean or maximum over the subject's instances. Between edges only."""
+    value: the closest pair, the mean or maximum over the subject's instances, or the pair farthest apart. Between edges only."""
     if case.kind != "distance" or case.value is None:
         return not_applicable("no distance")
     spec, sources = case.arguments.get("spec"), case.arguments.get("sources")
+    statistic = str(spec.get("distance_statistic") or "minimum") if isinstance(spec, dict) else ""
+    if isinstance(sources, list) and len(sources) == 1 and statistic == "farthest":
+        sources = [sources[0], sources[0]]  # of the pairs among one layer's things
     if not isinstance(spec, dict) or not isinstance(sources, list) or len(sources) != 2:
         return not_applicable("no distance between two layers")
     if spec.get("distance_between", "edges") != "edges" or spec.get("relation") or case.is_limited:
@@ -131,14 +137,13 @@ def distance_recomputes(case: Case) -> Finding:
         return not_applicable("nothing to measure between, or too much")
     size = np.array(pixel)
     flat = [shapely.transform(g, lambda p: p * size) for g in (one, other)]
+    if statistic == "farthest":
+        return _farthest(case, flat, is_of_masks="mask" in (first.kind, second.kind), mine=mine, room=1.5 * max(pixel))
     (index, _), gaps = STRtree(flat[1]).query_nearest(flat[0], all_matches=False, return_distance=True)
     least = np.full(int(whose.max()) + 1, np.inf)
     np.minimum.at(least, whose[index], gaps)
     least[_lying_within(case, first, second, one, other, whose)] = 0
     least = least[np.isfinite(least)]
-    statistic = str(spec.get("distance_statistic") or "minimum")
-    if statistic == "farthest":
-        return not_applicable("of all pairs the farthest: another distance")
     truth = float(least.mean() if statistic == "mean" else least.max() if statistic == "maximum" else least.min())
     if abs(truth - mine) > max(0.02 * truth, 1.5 * max(pixel)):
         return failed(
@@ -155,6 +160,18 @@ def distance_recomputes(case: Case) -> Finding:
         unit="m",
         at=("/result/value",),
     )
+
+
+def _farthest(case: Case, flat: list[NDArray[Any]], *, is_of_masks: bool, mine: float, room: float) -> Finding:
+    """Of all pairs of things, in metres of the picture's own plane, the widest gap is the value."""
+    one, other = flat
+    if is_of_masks or len(one) * len(other) > MOST_PAIRS:
+        return not_applicable("pieces of masks, or more pairs than are looked at")
+    truth = max(float(shapely.distance(g, other).max()) for g in one)
+    at = ("/result/value",)
+    if abs(truth - mine) > max(0.02 * truth, room):
+        return failed("Of all pairs of things, another distance is the widest.", measured=mine, expected=truth, unit="m", at=at)
+    return passed("Of all pairs of things, this is the widest distance.", measured=mine, expected=truth, unit="m", at=at)
 
 
 def _layer_of_source(case: Case, source: Any) -> LayerRef | None:

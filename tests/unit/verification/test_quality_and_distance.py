@@ -103,6 +103,32 @@ def test_statistics_over_instances(statistic: str, expected: float) -> None:
     assert outcomes(right.but({"/result/value": other}))["consistency.distance_recomputes"] == "failed"
 
 
+@pytest.mark.parametrize("names", [("car", "house"), ("car",)])
+@pytest.mark.parametrize(("crs", "pixel"), [(None, 0.5), ("EPSG:32630", 0.4)])
+def test_the_pair_farthest_apart_is_measured_again_on_a_picture_without_crs_too(
+    crs: str | None, pixel: float, names: tuple[str, ...]
+) -> None:
+    info, stored = scene(np.ones((1, 80, 100), np.uint8), ["red"], crs=crs, pixel=pixel, gsd_m=None if crs else pixel)
+    bench = Bench((info, stored))
+    drawn = {"car": [(2, 3, 6, 5), (40, 30, 44, 32), (90, 70, 95, 73)], "house": [(10, 60, 25, 75), (70, 5, 85, 20)]}
+    layers = [bench.layers.put_features([s.box(*c, n) for c in boxes], kind="boxes", crs="image", label=n, scene_id="s")
+              for n, boxes in drawn.items()]  # fmt: skip
+    first = s.objects([s.box(*c, "car") for c in drawn["car"]], bench).observation
+    parent = first.model_copy(update={"result": first.result.model_copy(update={"layers": tuple(layers)})})
+    spec = {"metric": "distance", "subject": "car", "distance_statistic": "farthest"}
+    right = s.ask(bench, "How far apart are the two farthest?", "distance", "measure", {
+        "sources": [{"name": n, "mode": "objects", "layer": {"observation": "o-1", "label": n}} for n in names],
+        "spec": spec | ({"reference": "house"} if len(names) > 1 else {})}, [parent])  # fmt: skip
+    gaps = [np.hypot(max(b[0] - a[2], a[0] - b[2], 0), max(b[1] - a[3], a[1] - b[3], 0))
+            for a in drawn["car"] for b in drawn[names[-1]]]  # fmt: skip
+    expected = pixel * float(max(gaps))
+    assert right.observation.result.value == pytest.approx(expected, rel=2e-3)
+    assert outcomes(right)["consistency.distance_recomputes"] == "passed"
+    nearest = pixel * float(min(g for g in gaps if g))
+    for wrong in (nearest, expected * 1.5, expected / pixel * 10):
+        assert outcomes(right.but({"/result/value": wrong}))["consistency.distance_recomputes"] == "failed"
+
+
 def test_masks_that_share_pixels_are_not_apart() -> None:
     bench, parents = two_masks()
     inner = np.zeros((80, 100), bool)
