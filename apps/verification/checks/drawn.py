@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from pyproj import CRS
+from numpy.typing import NDArray
+from pyproj import CRS, Geod, Transformer
 
 from apps.core.errors import FaultError
 from apps.verification.case import Case, Finding, failed, not_applicable, number_of, passed
@@ -150,6 +151,19 @@ def _numbers(value: Any) -> Iterator[float]:
                 yield from _numbers(v)
 
 
+def _on_ground_m(points: NDArray[np.float64], half: float, crs: CRS) -> float:
+    """The least length on the ellipsoid, over points of a projected CRS, of a step by ``half`` of its units along both axes: a
+    unit of Web Mercator is half a metre in the north."""
+    chosen = points[:: max(1, len(points) // 64)]
+    to_lonlat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
+    # a long step, so that its ends differ in more than the last digits of degrees
+    longer = max(1.0, 10.0 / half)
+    ends = [to_lonlat.transform(*(chosen + shift).T) for shift in (0.0, half * longer)]
+    metres = np.asarray(Geod(ellps="WGS84").inv(*ends[0], *ends[1])[2]) / longer
+    known = metres[np.isfinite(metres)]
+    return float(known.min()) if known.size else half * math.sqrt(2) * float(crs.axis_info[0].unit_conversion_factor or 1.0)
+
+
 def _written_m(shapes: Any, crs: str) -> float | None:
     found = list(_numbers(shapes))
     # the sixteenth digit is that of arithmetic: 10.001 and two thousandths are 10.003000000000002
@@ -161,7 +175,7 @@ def _written_m(shapes: Any, crs: str) -> float | None:
     half = 0.5 * 10.0**-n
     known = CRS.from_user_input(crs)
     if not known.is_geographic:
-        metres = half * math.sqrt(2) * float(known.axis_info[0].unit_conversion_factor or 1.0)
+        metres = _on_ground_m(np.array(found).reshape(-1, 2), half, known)
     elif n < LEAST_DECIMALS:
         return None
     else:

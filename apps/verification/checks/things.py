@@ -90,8 +90,13 @@ def relation_recomputes(case: Case) -> Finding:
     sources = case.arguments.get("sources")
     is_given = isinstance(sources, list) and any(isinstance(s, dict) and (s.get("vector") or s.get("geometry")) for s in sources)
     relation, metric = str(spec.get("relation") or ""), str(spec.get("metric"))
-    by_reference = spec.get("denominator") == "reference" and spec.get("of", "count") in ("count", "area")
-    of_areas = metric == "ratio" and by_reference and spec.get("of") == "area"
+    of = str(spec.get("of") or "count")
+    if metric == "ratio" and "of" not in spec and spec.get("denominator") == "reference" and isinstance(sources, list):
+        # unsaid, a ratio to a reference is one of numbers of objects, and one of areas of all else
+        named_so = [s for s in sources if isinstance(s, dict) and s.get("name", "subject") == (spec.get("subject") or "subject")]
+        of = "count" if named_so and named_so[0].get("mode") == "objects" else "area"
+    by_reference = spec.get("denominator") == "reference" and of in ("count", "area")
+    of_areas = metric == "ratio" and by_reference and of == "area"
     where = bool(spec.get("where"))
     is_farthest = metric == "distance" and spec.get("distance_statistic") == "farthest"
     is_figure = metric == "distance" or (metric == "count" and case.is_limited) or (metric == "ratio" and by_reference)
@@ -166,7 +171,7 @@ def relation_recomputes(case: Case) -> Finding:
         low, high = (min(counts) - unsure) * scale, (max(counts) + unsure) * scale
         if metric == "ratio":
             mine = to_si(case.value, case.observation.result.unit) or 0.0
-            if spec.get("of") == "area":
+            if of == "area":
                 return not_applicable("a ratio of areas")
         room = 4e-3 * high if metric == "density" else 1e-9
         good, truth = low - room <= mine <= high + room, counts[0] * scale

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from shapely.geometry import box, mapping
 
 from apps.verification.checks import CHECKS
 from tests.unit.tools.rasters import Bench
@@ -144,3 +146,32 @@ def test_zones_that_are_called_alike_each_have_a_figure() -> None:
     assert outcome(made, "consistency.zonal_matches_source") == "passed"
     # each row is that of another zone: one figure twice is not
     assert outcome(made.but({"/result/items/1/value": means[0]}), "consistency.zonal_matches_source") == "failed"
+
+
+def measured(crs: str, *boxes: tuple[float, float, float, float], **spec: Any) -> Sample:
+    """A figure of rectangles that were drawn in a CRS; the second is the reference."""
+    sources = [
+        {"name": name, "mode": "extent", "geometry": mapping(box(*b)), "geometry_crs": crs}
+        for name, b in zip(("subject", "reference"), boxes, strict=False)
+    ]
+    return ask(Bench(landsat()), "How large is it?", "number", "measure", {"sources": sources, "spec": spec})
+
+
+def test_written_digits_of_a_projection_are_as_fine_as_on_the_ground() -> None:
+    made = measured("EPSG:3857", (-150000, 6500000, -149000, 6501000), metric="area")
+    # half a unit along both axes, of which at 50.3° north each is cos(50.3°) long
+    lat = np.degrees(2 * np.arctan(np.exp(6500500 / 6378137)) - np.pi / 2)
+    told: Any = made.observation.evidence.source["layers"]
+    assert told[0]["accuracy"]["m"] == pytest.approx(0.5 * 2**0.5 * np.cos(np.radians(lat)), rel=5e-3)
+    name = "consistency.interval_as_exact_as_drawn"
+    assert outcome(made, name) == "passed"
+    assert outcome(made.but({"/evidence/source/layers/0/accuracy/m": 0.2}), name) == "failed"
+
+
+@pytest.mark.parametrize(("of", "value"), [({}, 1 / 9), ({"of": "area"}, 1 / 9), ({"of": "count"}, 1.0)])
+def test_a_ratio_to_a_reference_is_of_areas_where_nothing_is_said(of: dict[str, Any], value: float) -> None:
+    squares = ((600000.0, 5599900.0, 600100.0, 5600000.0), (600200.0, 5599700.0, 600500.0, 5600000.0))
+    made = measured("EPSG:32630", *squares, metric="ratio", reference="reference", denominator="reference", **of)
+    assert made.observation.result.value == pytest.approx(value, rel=1e-4)
+    assert outcome(made, "consistency.relation_recomputes") == "passed"
+    assert outcome(made.but({"/result/value": value * 0.8}), "consistency.relation_recomputes") == "failed"
