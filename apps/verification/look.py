@@ -371,10 +371,36 @@ class Look:
         if op == "raster.product.focal":
             return focal_of((data, valid), params)
         dx, dy = (1.0, 1.0)
-        if str(params.get("product") or "slope") in ("slope", "aspect", "hillshade"):
+        what = str(params.get("product") or "slope")
+        a, b, _, d, e, _ = grid.transform
+        if what == "slope" and (b or d):
+            # how steep it is does not depend on where rows run to
+            dx, dy = self._turned_pixel_m(scene, r, h)
+        elif what in ("slope", "aspect", "hillshade"):
             dx, dy = self._pixel_m(scene, r, h)
-        a, e = grid.transform[0], grid.transform[4]
         return terrain_of((data, valid), params, dx, dy, east=1.0 if a > 0 else -1.0, north=-1.0 if e < 0 else 1.0)
+
+    @staticmethod
+    def _turned_pixel_m(scene: SceneInfo, top: int, rows: int) -> tuple[Any, Any]:
+        """(length in metres of a step along a row, down a column) of a turned grid whose pixels are rectangles of one size on the
+        ground to a part in a thousand; CannotLookError for others."""
+        grid = scene.grid
+        if grid.crs is None or grid.is_plate_carree:
+            raise CannotLookError("the slopes of turned grids in degrees, or without CRS, are not followed")
+        geod, t = geod_of(grid.crs), grid.transform
+        lines = np.arange(top, top + rows) + 0.5
+        cols, at = (g.ravel() for g in np.meshgrid(np.array([0.5, grid.width / 2, grid.width - 0.5]), lines))
+
+        def place(col: NDArray[Any], line: NDArray[Any]) -> tuple[Any, Any]:
+            return grid.lonlat(t[0] * col + t[1] * line + t[2], t[3] * col + t[4] * line + t[5])
+
+        along, _, across = geod.inv(*place(cols - 0.5, at), *place(cols + 0.5, at))
+        falling, _, down = geod.inv(*place(cols, at - 0.5), *place(cols, at + 0.5))
+        if np.ptp(across) > 1e-3 * across.min() or np.ptp(down) > 1e-3 * down.min():
+            raise CannotLookError("pixels of the turned grid differ in size: slopes there are not followed")
+        if np.abs(np.cos(np.radians(along - falling))).max() > 1e-3:
+            raise CannotLookError("rows and columns of the turned grid do not meet at a right angle")
+        return float(np.median(across)), float(np.median(down))
 
     @staticmethod
     def _pixel_m(scene: SceneInfo, top: int, rows: int) -> tuple[Any, Any]:

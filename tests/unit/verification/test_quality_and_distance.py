@@ -129,6 +129,39 @@ def test_the_pair_farthest_apart_is_measured_again_on_a_picture_without_crs_too(
         assert outcomes(right.but({"/result/value": wrong}))["consistency.distance_recomputes"] == "failed"
 
 
+def slope_of(grid: Grid, rise: tuple[float, float], product: str = "slope") -> s.Sample:
+    """The mean slope of a plane that rises by so much a metre eastward and northward."""
+    cols, rows = np.meshgrid(np.arange(60) + 0.5, np.arange(50) + 0.5)
+    a, b, _, d, e, _ = grid.transform
+    x, y = a * cols + b * rows, d * cols + e * rows
+    info, stored = scene((300 + rise[0] * x + rise[1] * y)[None], ["elevation"], unit="m", crs=grid.crs)
+    bench = Bench((info.model_copy(update={"grid": grid}), stored))
+    return s.ask(bench, "How steep is it?", "number", "execute", s.graph(
+        s.S, ("z", "raster.product.band", ("s1",), {"role": "elevation"}),
+        ("t", "raster.product.terrain", ("z",), {"product": product}),
+        ("out", "raster.summarize.statistic", ("t",), {"statistic": "mean"})))  # fmt: skip
+
+
+@pytest.mark.parametrize("angle", [30.0, 90.0, 200.0])
+@pytest.mark.parametrize("pixel", [(10.0, 10.0), (10.0, 25.0)])
+def test_slopes_of_turned_grids_are_worked_out_again(angle: float, pixel: tuple[float, float]) -> None:
+    t, (w, h) = np.radians(angle), pixel
+    turned = Grid(crs="EPSG:32630", width=60, height=50, transform=(
+        w * np.cos(t), h * np.sin(t), 5e5, w * np.sin(t), -h * np.cos(t), 5.6e6))  # fmt: skip
+    right = slope_of(turned, (0.2, -0.15))
+    # a metre of the grid at its central meridian is 1/0.9996 of one on the ground
+    expected = float(np.degrees(np.arctan(0.25 * 0.9996)))
+    assert right.observation.result.value == pytest.approx(expected, rel=1e-3)
+    assert outcomes(right)["consistency.value_matches_source"] == "passed"
+    assert outcomes(right.but({"/result/value": expected * 1.1}))["consistency.value_matches_source"] == "failed"
+
+
+def test_slopes_where_rows_and_columns_meet_askew_are_left_open() -> None:
+    askew = Grid(crs="EPSG:32630", width=60, height=50, transform=(10.0, 4.0, 5e5, 0.0, -10.0, 5.6e6))
+    found = outcomes(slope_of(askew, (0.2, -0.15)))
+    assert found["consistency.value_matches_source"] in ("not_applicable", "inconclusive")
+
+
 def test_masks_that_share_pixels_are_not_apart() -> None:
     bench, parents = two_masks()
     inner = np.zeros((80, 100), bool)
