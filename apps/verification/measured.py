@@ -74,6 +74,13 @@ def inside_of_call(case: Case, ref: LayerRef, window: tuple[int, int, int, int] 
         return None
 
 
+def mask_in_call(case: Case, ref: LayerRef) -> NDArray[np.bool_]:
+    """The pixels of a mask that are True, valid, and inside the region of the call. Raises LayerUnreadableError."""
+    mask, valid = case.mask(ref)
+    inside = inside_of_call(case, ref)
+    return mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside
+
+
 THINNED = "the layer may hold every 2nd, 4th, … pixel alone; layer_agrees_with_figures looks at it as at a sample"
 
 

@@ -16,8 +16,8 @@ from apps.verification.look import OPS
 from apps.verification.measured import (
     gsd_of,
     has_relation,
-    inside_of_call,
     limits_the_count,
+    mask_in_call,
     measured_mask,
     pixel_m,
     source_layer,
@@ -178,11 +178,9 @@ def pieces_recount(case: Case) -> Finding:
     if case.kind != "count" or case.observation.tool != "measure" or case.value is None or ref is None or limits_the_count(case):
         return not_applicable("no count of a mask's pieces")
     try:
-        mask, valid = case.mask(ref)
+        keep = mask_in_call(case, ref)
     except LayerUnreadableError:
         return not_applicable("the mask cannot be read")
-    inside = inside_of_call(case, ref)
-    keep = mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside
     by_corner, by_side = pieces(keep, corners=True), pieces(keep, corners=False)
     if not by_corner <= case.value <= by_side:
         return failed(
@@ -242,13 +240,11 @@ def length_recomputes(case: Case) -> Finding:
         return not_applicable("a mask or unit that is not followed")
     size = pixel_m(ref.grid, gsd_of(case, ref))
     try:
-        mask, valid = case.mask(ref)
+        held = mask_in_call(case, ref)
     except LayerUnreadableError as error:
         return inconclusive(f"The mask cannot be read: {error}.", at=("/result/layers",), severity="warn")
     if size is None:
         return not_applicable("the size of its pixels is not known")
-    inside = inside_of_call(case, ref)
-    held = mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside
     truth = ribbons_of(held, *size)
     at, near = ("/result/value", "/result/unit", "/parents"), f"± {case.limits.length_rel_tolerance:.0%}"
     if truth.n == 0:
@@ -318,9 +314,7 @@ def boolean_recomputes(case: Case) -> Finding:
     ref = measured_mask(case)
     try:
         if ref is not None and ref.grid is not None:
-            mask, valid = case.mask(ref)
-            inside = inside_of_call(case, ref)
-            keep = mask & valid if inside is None or inside.shape != mask.shape else mask & valid & inside
+            keep = mask_in_call(case, ref)
             if spec.get("of", "count") == "area":
                 figure = area_of_mask_m2(keep, ref.grid, gsd_of(case, ref)).area_m2
             else:
