@@ -39,10 +39,10 @@ def project(analyst: "User") -> "Project":
 def scene(project: "Project") -> "Scene":
     """Sentinel-2 over Fishbourne with its roles set and found right."""
     from apps.imagery.hints import SceneHints
-    from apps.imagery.services import scene_ingest_now
+    from tests.scenes import scene_of_file
 
     hints = SceneHints.model_validate({"roles": FISH_ROLES, "fill": "is_fill", "fill_value": 0})
-    return scene_ingest_now(project=project, path=Path(FISH), hints=hints)
+    return scene_of_file(project=project, path=Path(FISH), hints=hints)
 
 
 @pytest.fixture

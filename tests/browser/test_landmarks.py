@@ -12,11 +12,11 @@ from playwright.sync_api import Page, expect
 from pyproj import Geod, Transformer
 
 from apps.accounts.models import Project, User
-from apps.imagery.services import scene_ingest_now
 from apps.runs.models import Run
 from apps.runs.services import run_execute_now, run_start
 from tests.browser.accessible import problems_of
 from tests.browser.conftest import FISH, SAMPLES
+from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.browser
 
@@ -153,7 +153,7 @@ def test_marks_are_typed_moved_and_taken_away_by_keyboard(page: Page, analyst: U
 
 
 def test_a_box_and_a_point_on_a_plain_picture(page: Page, analyst: User, project: Project, sign_in: SignIn) -> None:
-    scene = scene_ingest_now(project=project, path=PICTURE)
+    scene = scene_of_file(project=project, path=PICTURE)
     run = run_start(user=analyst, project=project, text="How far apart are the two marked points?", scenes=[scene], enqueue=False)
     assert run_execute_now(run_id=run.pk)
     sign_in(analyst)

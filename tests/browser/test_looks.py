@@ -17,13 +17,13 @@ from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set, project_create
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.imagery.vector_layers import vector_add_now
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
 from tests.browser.accessible import WIDTHS, problems_of
 from tests.browser.conftest import FISH, FISH_ROLES, SAMPLES
+from tests.scenes import scene_of_file
 from tests.stack import LiveStack
 
 pytestmark = pytest.mark.browser
@@ -112,7 +112,7 @@ def long_named(analyst: User, tmp_path: Path) -> Run:
     membership_set(project=project, username=analyst.username, role="administrator")
     path = tmp_path / FILE
     shutil.copy(FISH, path)
-    scene = scene_ingest_now(project=project, path=path, hints=SceneHints.model_validate({"roles": FISH_ROLES}))
+    scene = scene_of_file(project=project, path=path, hints=SceneHints.model_validate({"roles": FISH_ROLES}))
     run = run_start(user=analyst, project=project, text="How many hectares have NDVI above 0.4?", scenes=[scene], enqueue=False)
     assert run_execute_now(run_id=run.pk)
     return run
@@ -196,7 +196,7 @@ def test_what_a_table_holds_stands_on_its_observation(
 def test_the_scene_that_is_looked_at_is_in_its_list_and_its_actions_in_view(
     page: Page, analyst: User, project: Project, sign_in: SignIn
 ) -> None:
-    scenes = [scene_ingest_now(project=project, path=path) for path in sorted((SAMPLES / "mod13q1_sinop").glob("*.jp2"))]
+    scenes = [scene_of_file(project=project, path=path) for path in sorted((SAMPLES / "mod13q1_sinop").glob("*.jp2"))]
     sign_in(analyst)
     for width in (1440, 1024):
         page.set_viewport_size({"width": width, "height": WIDTHS[width]})
@@ -354,7 +354,7 @@ def test_the_focus_is_seen_on_everything_that_takes_it(page: Page, analyst: User
 def test_words_that_were_read_are_counted_at_their_scores(
     page: Page, analyst: User, project: Project, shared_data: Path, sign_in: SignIn
 ) -> None:
-    scene = scene_ingest_now(project=project, path=shared_data / "objects" / "sahi_small-vehicles1_highway.jpeg")
+    scene = scene_of_file(project=project, path=shared_data / "objects" / "sahi_small-vehicles1_highway.jpeg")
     run = run_start(user=analyst, project=project, text="What does the text say?", scenes=[scene], enqueue=False)
     assert run_execute_now(run_id=run.pk)
     (held,) = run_state(run.pk).history

@@ -11,11 +11,11 @@ from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
 from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set, project_create, user_create
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.prior.selectors import prior_head, prior_view
 from apps.runs.models import ObservationRow, Run
 from apps.runs.services import run_execute_now, run_start
 from tests.browser.accessible import axe_findings
+from tests.scenes import scene_of_file
 from tests.shared import ROOT
 from tests.stack import LiveStack
 
@@ -39,7 +39,7 @@ def sample(mara: User) -> Project:
 @pytest.fixture
 def fish(sample: Project) -> Scene:
     path = next(SAMPLES.rglob("geopandas_s2a_l2a_fishbourne.tif"))
-    return scene_ingest_now(project=sample, path=Path(path), roles={"blue": 1, "green": 2, "red": 3, "nir": 4})
+    return scene_of_file(project=sample, path=Path(path), roles={"blue": 1, "green": 2, "red": 3, "nir": 4})
 
 
 def answered(user: User, scene: Scene, text: str) -> Run:

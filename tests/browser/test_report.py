@@ -15,13 +15,13 @@ from pypdf import PdfReader
 from apps.accounts.models import Project, User
 from apps.accounts.services import user_create
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.review.services import verdict_give
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
 from tests.browser.accessible import problems_of
 from tests.browser.conftest import SAMPLES
+from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.browser
 
@@ -33,7 +33,7 @@ HOSTILE = 'Bäume <img src=x onerror="document.title=1"> ЖД ../../x'
 @pytest.fixture
 def trees(analyst: User, project: Project) -> Run:
     """Trees of a picture with a hostile name; a person has called what was found right."""
-    scene = scene_ingest_now(project=project, path=SAMPLES / "OSBS_029.tif")
+    scene = scene_of_file(project=project, path=SAMPLES / "OSBS_029.tif")
     info = scene.scene_info.model_copy(update={"name": HOSTILE + ".tif"})
     Scene.objects.filter(pk=scene.pk).update(name=HOSTILE, info=info.model_dump(mode="json"))
     scene.refresh_from_db()

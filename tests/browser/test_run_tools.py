@@ -9,12 +9,12 @@ from playwright.sync_api import Page, expect
 from pyproj import Geod
 
 from apps.accounts.models import Project, User
-from apps.imagery.services import scene_ingest_now
 from apps.review.models import VerdictRecord
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
 from tests.browser.conftest import SAMPLES
+from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.browser
 
@@ -141,7 +141,7 @@ def test_the_map_goes_to_a_typed_position(page: Page, analyst: User, answered: A
 
 
 def test_a_series_is_walked_by_date(page: Page, analyst: User, project: Project, sign_in: SignIn) -> None:
-    scenes = [scene_ingest_now(project=project, path=path) for path in sorted((SAMPLES / "mod13q1_sinop").glob("*2013*.jp2"))[:3]]
+    scenes = [scene_of_file(project=project, path=path) for path in sorted((SAMPLES / "mod13q1_sinop").glob("*2013*.jp2"))[:3]]
     run = run_start(user=analyst, project=project, text="How did mean NDVI change over time?", scenes=scenes, enqueue=False)
     assert run_execute_now(run_id=run.pk)
     sign_in(analyst)
@@ -195,7 +195,7 @@ def test_values_at_a_place_and_a_view_that_can_be_sent(page: Page, analyst: User
 
 
 def test_boxes_at_another_score(page: Page, analyst: User, project: Project, sign_in: SignIn) -> None:
-    scene = scene_ingest_now(project=project, path=SAMPLES / "OSBS_029.tif")
+    scene = scene_of_file(project=project, path=SAMPLES / "OSBS_029.tif")
     run = run_start(user=analyst, project=project, text="How many trees are there?", scenes=[scene], enqueue=False)
     assert run_execute_now(run_id=run.pk)
     held = next(iter(run_state(run.pk).observations.values()))

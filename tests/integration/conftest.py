@@ -37,10 +37,10 @@ def project(analyst: "User") -> "Project":
 
 @pytest.fixture
 def fish(project: "Project") -> "Scene":
-    from apps.imagery.services import scene_ingest_now
+    from tests.scenes import scene_of_file
 
     path = next(SAMPLES.rglob("geopandas_s2a_l2a_fishbourne.tif"))
-    return scene_ingest_now(project=project, path=path, roles=FISH_ROLES)
+    return scene_of_file(project=project, path=path, roles=FISH_ROLES)
 
 
 @pytest.fixture

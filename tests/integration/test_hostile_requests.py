@@ -12,12 +12,12 @@ from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set
 from apps.artifacts.services import artifact_put
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.imagery.vector_layers import vector_add_now
 from apps.prior.models import PriorEvent
 from apps.prior.selectors import prior_export
 from apps.review.models import VerdictRecord
 from apps.runs.models import ObservationRow, Run
+from tests.scenes import scene_of_file
 
 SAMPLES = Path(__file__).resolve().parents[2] / "apps" / "imagery" / "samples"
 CELL = {"task_type": "object_counting", "tool": "measure", "coarse": "count", "fine": "count/auto", "success": True}
@@ -40,7 +40,7 @@ def collections(n: int) -> tuple[str, str]:
 @pytest.mark.parametrize("is_map", [True, False], ids=["map", "pixels"])
 def test_a_region_nested_without_end_or_of_no_numbers(analyst: User, project: Project, is_map: bool) -> None:
     name = "geopandas_s2a_l2a_fishbourne.tif" if is_map else "2019_YELL_2_541000_4977000_image_crop.png"
-    scene = scene_ingest_now(project=project, path=SAMPLES / name)
+    scene = scene_of_file(project=project, path=SAMPLES / name)
     assert scene.scene_info.grid.is_georeferenced is is_map
     client = signed_in(analyst)
     told = [

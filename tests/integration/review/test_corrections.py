@@ -11,7 +11,6 @@ from scipy import ndimage
 from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set
 from apps.core.errors import NotFoundError, UserError
-from apps.imagery.services import scene_ingest_now
 from apps.prior.models import PriorEvent
 from apps.prior.selectors import prior_digest, prior_rebuild
 from apps.review.models import VerdictRecord
@@ -21,6 +20,7 @@ from apps.runs.assembly import layers
 from apps.runs.models import ObservationRow, Run
 from apps.runs.services import run_execute_now, run_start
 from tests.integration.conftest import SAMPLES
+from tests.scenes import scene_of_file
 
 
 def revise(run: Run) -> Any:
@@ -39,7 +39,7 @@ def by_tool(run: Run, tool: str) -> Any:
 @pytest.fixture
 def trees(analyst: User, project: Project) -> Run:
     """How many trees there are in a photo: boxes of a detector, counted."""
-    scene = scene_ingest_now(project=project, path=Path(SAMPLES / "OSBS_029.tif"))
+    scene = scene_of_file(project=project, path=Path(SAMPLES / "OSBS_029.tif"))
     run = run_start(user=analyst, project=project, text="How many trees are there?", scenes=[scene], enqueue=False)
     assert run_execute_now(run_id=run.pk)
     return run

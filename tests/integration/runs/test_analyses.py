@@ -14,9 +14,9 @@ from apps.accounts.models import Project, User
 from apps.core.evidence.plan import Answer
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.runs import selectors, services
 from tests.integration.conftest import SAMPLES
+from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.django_db
 LANDSAT = {"blue": 1, "green": 2, "red": 3, "nir": 4, "swir1": 5, "swir2": 6}
@@ -28,7 +28,7 @@ FISH = SAMPLES / "geopandas_s2a_l2a_fishbourne.tif"
 def put(project: Project) -> Any:
     def made(path: Path, roles: dict[str, int], name: str = "", **hints: Any) -> Scene:
         held = SceneHints(**hints) if hints else None
-        return scene_ingest_now(project=project, path=path, roles=roles, name=name, hints=held)
+        return scene_of_file(project=project, path=path, roles=roles, name=name, hints=held)
 
     return made
 

@@ -9,9 +9,10 @@ import rasterio
 
 from apps.accounts.models import Project
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now, scenes_of_band_files
+from apps.imagery.services import scenes_of_band_files
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
+from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.shared_data
 
@@ -28,7 +29,7 @@ def planes(shared_data: Path) -> dict[str, Any]:
 @pytest.fixture
 def stack(shared_data: Path, project: Project) -> Scene:
     paths = [shared_data / f"multispectral/landsat8_cloudy/l8_{name}.tif" for name in ("B3", "B4", "B5", "BQA")]
-    (scene,) = scenes_of_band_files(project=project, scenes=[scene_ingest_now(project=project, path=p) for p in paths])
+    (scene,) = scenes_of_band_files(project=project, scenes=[scene_of_file(project=project, path=p) for p in paths])
     return scene
 
 

@@ -11,9 +11,9 @@ from pyproj import Geod, Transformer
 from apps.accounts.models import Project, User
 from apps.core.evidence.plan import Answer
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.runs import selectors, services
 from tests.integration.conftest import SAMPLES
+from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.django_db
 FOREST = SAMPLES / "OSBS_029.tif"
@@ -24,7 +24,7 @@ CROWDED = SAMPLES / "2019_YELL_2_541000_4977000_image_crop.png"
 @pytest.fixture
 def asked(analyst: User, project: Project) -> Any:
     def answer(text: str, path: Path, gsd_m: float | None = None) -> Answer:
-        scene: Scene = scene_ingest_now(project=project, path=path, gsd_m=gsd_m)
+        scene: Scene = scene_of_file(project=project, path=path, gsd_m=gsd_m)
         run = services.run_start(user=analyst, project=project, text=text, scenes=[scene], enqueue=False)
         services.run_execute_now(run_id=run.pk)
         found = selectors.run_state(run.pk).answer

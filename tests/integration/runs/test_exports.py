@@ -22,11 +22,11 @@ from apps.accounts.services import token_create
 from apps.artifacts.blobs import blob_path
 from apps.imagery.hints import SceneHints
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.review.services import verdict_give
 from apps.runs import selectors, services, tasks
 from apps.runs.models import Run
 from tests.integration.conftest import SAMPLES
+from tests.scenes import scene_of_file
 
 FORMS = ("pdf", "csv", "geojson", "gpkg", "coco", "json", "provenance")
 
@@ -41,7 +41,7 @@ def client(analyst: User) -> Client:
 @pytest.fixture
 def trees(analyst: User, project: Project) -> Run:
     """Trees of a NEON picture with a CRS, found by the shipped method."""
-    scene = scene_ingest_now(project=project, path=SAMPLES / "OSBS_029.tif")
+    scene = scene_of_file(project=project, path=SAMPLES / "OSBS_029.tif")
     return asked(analyst, project, scene, "How many trees are there?")
 
 
@@ -123,7 +123,7 @@ def test_gpkg_of_a_picture_without_crs_says_that_it_is_in_pixels(
 
     with Image.open(SAMPLES / "2019_YELL_2_541000_4977000_image_crop.png") as picture:
         picture.convert("RGB").save(tmp_path / "crop.png")
-    scene = scene_ingest_now(project=project, path=tmp_path / "crop.png", hints=SceneHints(gsd_m=0.1))
+    scene = scene_of_file(project=project, path=tmp_path / "crop.png", hints=SceneHints(gsd_m=0.1))
     run = asked(analyst, project, scene, "How many trees are there?")
     path = tmp_path / "x.gpkg"
     path.write_bytes(taken(client, run, "gpkg").content)
@@ -294,7 +294,7 @@ def test_pdf_says_what_the_page_says_with_text_of_any_script(
     client: Client, analyst: User, project: Project, tmp_path: Path
 ) -> None:
     (tmp_path / "source.tif").write_bytes((SAMPLES / "OSBS_029.tif").read_bytes())
-    scene = scene_ingest_now(project=project, path=tmp_path / "source.tif")
+    scene = scene_of_file(project=project, path=tmp_path / "source.tif")
     info = scene.scene_info.model_copy(update={"name": HOSTILE + ".tif"})
     Scene.objects.filter(pk=scene.pk).update(name=HOSTILE[:200], info=info.model_dump(mode="json"))
     scene.refresh_from_db()

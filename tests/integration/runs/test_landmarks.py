@@ -16,11 +16,11 @@ from pyproj import Geod
 from apps.accounts.models import Project, User
 from apps.core.evidence.landmark import Landmark
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.runs import selectors
 from apps.runs.models import Run
 from apps.runs.services import run_execute_now, run_start
 from tests.integration.conftest import SAMPLES
+from tests.scenes import scene_of_file
 from tests.shared import DATA, has_shared
 
 PICTURE = SAMPLES / "2019_YELL_2_541000_4977000_image_crop.png"
@@ -117,7 +117,7 @@ def test_hostile_landmarks_are_refused(
 
 
 def test_pixels_and_degrees_belong_to_their_imagery(client: Client, project: Project, fish: Scene) -> None:
-    picture = scene_ingest_now(project=project, path=PICTURE)
+    picture = scene_of_file(project=project, path=PICTURE)
     assert b"no coordinate system" in posted(
         client, project, [picture], landmarks=[point(*A), point(*MIDDLE)], landmarks_crs="EPSG:4326"
     ).content
@@ -154,7 +154,7 @@ def test_one_mark_and_coordinates_in_words(client: Client, project: Project, fis
 def test_two_planes_that_the_detector_finds(analyst: User, project: Project) -> None:
     """The two planes of the picture, their outlines read off by eye at sixteen times its size: middles (134.2, 100.3) and
     (161.9, 106.9)."""
-    picture = scene_ingest_now(project=project, path=DATA / "objects" / "deepness_planes_lawica.png", gsd_m=0.5)
+    picture = scene_of_file(project=project, path=DATA / "objects" / "deepness_planes_lawica.png", gsd_m=0.5)
     question = "What is the distance between the two planes?"
     run = run_start(user=analyst, project=project, text=question, scenes=[picture], enqueue=False)
     run_execute_now(run_id=run.pk)
@@ -165,7 +165,7 @@ def test_two_planes_that_the_detector_finds(analyst: User, project: Project) -> 
     assert state.answer.value == pytest.approx(by_eye, abs=1.0) and low < by_eye < high
     assert "Look at its boxes" in state.answer.warnings[0]
     # the trees of a forest are not told apart: the two that are meant have to be marked
-    crowns = scene_ingest_now(project=project, path=SAMPLES / "OSBS_029.tif", roles={"red": 1, "green": 2, "blue": 3})
+    crowns = scene_of_file(project=project, path=SAMPLES / "OSBS_029.tif", roles={"red": 1, "green": 2, "blue": 3})
     run = run_start(user=analyst, project=project, text="How far apart are the two trees?", scenes=[crowns], enqueue=False)
     run_execute_now(run_id=run.pk)
     answer = selectors.run_state(run.pk).answer

@@ -49,11 +49,11 @@ def test_events_count_from_one_without_a_gap_and_columns_repeat_them(ask: Any) -
 def test_a_share_of_a_picture_without_crs_whose_gsd_is_known(analyst: User, project: Project, tmp_path: Path) -> None:
     from PIL import Image
 
-    from apps.imagery.services import scene_ingest_now
+    from tests.scenes import scene_of_file
 
     with Image.open(SAMPLES / "2019_YELL_2_541000_4977000_image_crop.png") as picture:
         picture.convert("RGB").crop((0, 0, 400, 300)).save(tmp_path / "crop.png")
-    scene = scene_ingest_now(project=project, path=tmp_path / "crop.png", hints=SceneHints(gsd_m=0.1))
+    scene = scene_of_file(project=project, path=tmp_path / "crop.png", hints=SceneHints(gsd_m=0.1))
     run = services.run_start(
         user=analyst, project=project, text="What share of the image is vegetation?", scenes=[scene], enqueue=False
     )

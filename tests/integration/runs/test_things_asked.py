@@ -19,11 +19,11 @@ from shapely.geometry import mapping
 from apps.accounts.models import Project, User
 from apps.core.evidence.plan import Answer
 from apps.imagery.models import Scene
-from apps.imagery.services import scene_ingest_now
 from apps.imagery.vector_layers import vector_add_now
 from apps.runs import selectors, services
 from apps.runs.tables import run_table
 from tests.integration.conftest import SAMPLES
+from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.django_db
 GEOD = Geod(ellps="WGS84")
@@ -197,7 +197,7 @@ def plots(project: Project, tmp_path: Path) -> Any:
 
 @pytest.fixture
 def pair(project: Project) -> list[Scene]:
-    return [scene_ingest_now(project=project, path=SAMPLES / f"landsat7_p15r32_{d}.tif", roles=LANDSAT) for d in DAYS]
+    return [scene_of_file(project=project, path=SAMPLES / f"landsat7_p15r32_{d}.tif", roles=LANDSAT) for d in DAYS]
 
 
 def test_changes_by_plot(asked: Any, pair: list[Scene], plots: Any) -> None:
