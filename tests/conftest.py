@@ -48,6 +48,10 @@ def _environment() -> None:
         os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
     os.environ["no_proxy"] = os.environ["NO_PROXY"] = "localhost,127.0.0.1,::1"
     assert settings.TESTING  # reads them: the Django plug-in sets Django up when it finds them read
+    from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+    # Each test has people of its own: the same hash in fewer rounds, which web and worker processes verify as any other.
+    PBKDF2PasswordHasher.iterations = 1000
 
 
 _environment()
@@ -115,10 +119,13 @@ def network_blocked() -> Iterator[None]:
     patch.undo()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips what this machine cannot run, with the reason and the remedy."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skips what this machine cannot run, with the reason and the remedy; orders what several processes share."""
     from tests.shared import DATA, has_shared
+    from tests.sharing import share_out
 
+    if hasattr(config, "workerinput"):
+        share_out(items)
     lacks = {}
     if not has_shared():
         lacks["shared_data"] = f"no data folder {DATA.parent.name}/{DATA.name} beside the checkout (RSURE_SHARED names another)"

@@ -126,11 +126,11 @@ def _test_suffix() -> Iterator[dict[str, str]]:
 
 
 def _test_processes(arguments: list[str]) -> list[str]:
-    """The whole suite runs in a process a core, four at most; tests that are named run in one."""
+    """The whole suite runs in a process a core, four at most, in the order of tests/conftest.py; what is named runs in one."""
     cores = min(4, os.cpu_count() or 1)
     own = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", "--collect-only", "--co")
     is_named = any(a.startswith(own) or "::" in a or (ROOT / a).exists() for a in arguments)
-    return [] if cores < 2 or is_named else ["-n", str(cores), "--dist", "loadfile"]
+    return [] if cores < 2 or is_named else ["-n", str(cores), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def _test(arguments: list[str]) -> int:
