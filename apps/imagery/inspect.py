@@ -790,11 +790,13 @@ class _Inspector:
                     kind="all_bands_equal", value=hints.fill_value, source="person", share=None if told is None else told / n
                 )
             )
+            more = self._more_missing(bands, hints.fill_value)
+            rules += more
             size = share_text(told, n) if told is not None else "pixels"
             also = f" {said.capitalize()}." if said else ""
             self.add(
                 "nodata", "Nodata", "ok", f"{hints.fill_value:g} in all bands",
-                f"{size} with {hints.fill_value:g} in every band are fill, as a person said.{also}", ask, real,
+                f"{size} with {hints.fill_value:g} in every band are fill, as a person said.{_told_more(more)}{also}", ask, real,
             )  # fmt: skip
             return bands, rules
         if hints.fill == "is_real":
@@ -819,6 +821,8 @@ class _Inspector:
         rules.append(
             FillRule(kind="all_bands_equal", value=suspect.value, source="suspected", share=suspect.n_px / n)
         )
+        more = self._more_missing(bands, suspect.value)
+        rules += more
         count = "every band" if len(bands) > 1 else "the band"
         masked = suspect.n_px
         if _is_missing(suspect.value):
@@ -829,7 +833,8 @@ class _Inspector:
         effect = self._effect(suspect)
         self.add(
             "nodata", "Nodata", "block", said or "none declared",
-            f"{share_text(masked, n)} are {suspect.value:g} in {count} and are left out until you decide.{effect}",
+            f"{share_text(masked, n)} are {suspect.value:g} in {count} and are left out until you decide."
+            f"{_told_more(more)}{effect}",
             Fix(
                 label=f"Set nodata = {suspect.value:g}", hints={"fill": "is_fill", "fill_value": suspect.value},
                 is_primary=True,
@@ -892,13 +897,30 @@ class _Inspector:
         """Whether the nearest other values lie far off, against the span of the rest."""
         low = min((c.low for c in self.counts.bands if c.low is not None), default=0.0)
         high = max((c.high for c in self.counts.bands if c.high is not None), default=0.0)
-        rest_low = found.next_high if found.value <= low and found.next_high is not None else low
-        rest_high = found.next_low if found.value >= high and found.next_low is not None else high
-        span = max(rest_high - rest_low, 1e-12)
+        # a file may hold several such values; they are no neighbours of each other, and the span is that of the rest
+        others = {c.value: c for c in self.counts.fill if _is_missing(c.value) or c.value == found.value}
+
+        def past(value: float | None, side: Literal["next_low", "next_high"]) -> float | None:
+            seen = set()
+            while value is not None and value in others and value not in seen:
+                seen.add(value)
+                value = getattr(others[value], side)
+            return value
+
+        rest_low, rest_high = past(low, "next_high"), past(high, "next_low")
+        span = max((high if rest_high is None else rest_high) - (low if rest_low is None else rest_low), 1e-12)
         if self.facts.dtype[0] in "iu" and span < CLASS_SPAN:
             return False
-        near = [abs(v - found.value) for v in (found.next_low, found.next_high) if v is not None]
+        ends = (past(found.next_low, "next_low"), past(found.next_high, "next_high"))
+        near = [abs(v - found.value) for v in ends if v is not None]
         return bool(near) and min(near) > 0.05 * span
+
+    def _more_missing(self, bands: list[Band], chosen: float) -> list[FillRule]:
+        """Rules of the other values for "nothing here" that the file holds beside the chosen one."""
+        declared = {b.nodata for b in bands if b.nodata is not None} | {chosen}
+        return [FillRule(kind="all_bands_equal", value=c.value, source="suspected", share=c.n_px / self.counts.n_px)
+                for c in self.counts.fill if _is_missing(c.value) and c.value not in declared and 0 < c.n_px < self.counts.n_px
+                and self._stands_apart(c)]  # fmt: skip
 
     # --- file
 
@@ -934,6 +956,11 @@ def _without_fill(band: Band, coding: profiles.Coding | None) -> Band:
     if coding is None or coding.nodata is None or band.nodata is not None:
         return band
     return band.model_copy(update={"nodata": coding.nodata})
+
+
+def _told_more(rules: list[FillRule]) -> str:
+    values = ", ".join(f"{r.value:g}" for r in rules if r.value is not None)
+    return f" So {'is' if len(rules) == 1 else 'are'} {values}, which no sensor measures." if values else ""
 
 
 def _is_missing(value: float) -> bool:

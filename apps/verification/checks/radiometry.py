@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.verification.case import (
     Case,
@@ -399,6 +400,21 @@ def fill_not_counted(case: Case) -> Finding:
     return passed("Fill is out of the count.", measured=found[1], expected=round(most), unit="px", at=(found[0],))
 
 
+# What programs write where there is nothing.
+_NOTHING = (-9999.0, -99999.0, -32768.0, -3.4028234663852886e38, 1e20, 9.969209968386869e36)
+
+
+def _n_missing(values: NDArray[Any], known: set[float]) -> int:
+    """How many values are one of ``_NOTHING`` (and not of ``known``), where the rest lies far from it."""
+    at = np.isin(values.astype(np.float32), np.array([v for v in _NOTHING if v not in known], dtype=np.float32))
+    rest = values[~at]
+    if not at.any() or rest.size < 2:
+        return 0
+    low, high = float(rest.min()), float(rest.max())
+    away = np.maximum(low - values[at].astype(np.float64), values[at].astype(np.float64) - high)
+    return int((away > max(high - low, 1.0)).sum())
+
+
 @check(
     "no_fill_value_in_raster",
     catches=("fill counted as data", "scale or offset twice or never"),
@@ -406,7 +422,8 @@ def fill_not_counted(case: Case) -> Finding:
     reads=("/result/layers",),
 )
 def no_fill_value_in_raster(case: Case) -> Finding:
-    """Valid pixels of a result raster are finite, and none is the scene's nodata value itself."""
+    """Valid pixels of a result raster are finite, and none is the scene's nodata value itself, nor one that programs write for
+    "nothing here" and that lies far from all others."""
     ref = case.layer("raster")
     if ref is None or not case.is_small(ref):
         return not_applicable("no raster that can be read whole")
@@ -418,9 +435,10 @@ def no_fill_value_in_raster(case: Case) -> Finding:
     nodata = {b.nodata for s in case.used_scenes for b in s.bands if b.nodata is not None and abs(b.nodata) > 1}
     for fill in nodata:
         bad += int((values == fill).sum())
+    bad += _n_missing(values[np.isfinite(values)], nodata)
     if bad:
         return failed(
-            f"{bad} pixels of the result are NaN or the nodata value, yet count as valid.",
+            f"{bad} pixels of the result are NaN, the nodata value or one that stands for nothing, yet count as valid.",
             measured=bad,
             expected=0,
             unit="px",

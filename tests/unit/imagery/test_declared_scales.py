@@ -138,6 +138,23 @@ def test_what_a_file_declares_of_values_is_not_said_of_classes(tmp_path: Path, c
     assert np.array_equal(read.data[1], stored[1])
 
 
+@pytest.mark.parametrize("decided", [None, -9999.0, -3.4028234663852886e38])
+@pytest.mark.parametrize("nodata", [None, float("nan"), -9999.0])
+def test_several_values_for_nothing_in_one_file_are_all_left_out(
+    tmp_path: Path, coast: NDArray[np.uint16], nodata: float | None, decided: float | None
+) -> None:
+    stored = coast[:1].astype(np.float32)
+    stored[0, :5], stored[0, 5:8], stored[0, 8:10] = -9999, np.nan, -3.4028234663852886e38
+    hints = SceneHints() if decided is None else SceneHints(fill="is_fill", fill_value=decided)
+    path = write(tmp_path / "mosaic.tif", stored, nodata=nodata)
+    found = inspect_file(path, path.name, hints)
+    convert(path, tmp_path / "cog.tif", path.name, hints)
+    with open_scene(found.info, tmp_path / "cog.tif") as reader:
+        read = reader.read([1])
+    assert not read.valid[0, :10].any() and read.valid[0, 10:].all()
+    assert np.array_equal(read.data[0, 10:], coast[0, 10:])
+
+
 # Valid ranges, scales and codes of the user guides of MOD10, MOD15, MOD16, MOD17, MOD21, MCD43, VNP13 and VNP21: what lies beyond
 # the range is a code (cloud, water, town, night), of which no mean is taken.
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from shapely.geometry import box, mapping
 from apps.verification.checks import CHECKS
 from tests.unit.tools.rasters import Bench
 from tests.unit.verification import samples_meanings as m
-from tests.unit.verification.samples import NDVI, S, Sample, ask, graph
-from tests.unit.verification.samples_layers import agreement, remembered, transitions
+from tests.unit.verification.samples import NDVI, S, Sample, ask, graph, nir
+from tests.unit.verification.samples_layers import agreement, remembered, transitions, with_layer
 from tests.unit.verification.samples_new import landsat
 
 
@@ -175,3 +175,15 @@ def test_a_ratio_to_a_reference_is_of_areas_where_nothing_is_said(of: dict[str, 
     assert made.observation.result.value == pytest.approx(value, rel=1e-4)
     assert outcome(made, "consistency.relation_recomputes") == "passed"
     assert outcome(made.but({"/result/value": value * 0.8}), "consistency.relation_recomputes") == "failed"
+
+
+@pytest.mark.parametrize(
+    ("fill", "wanted"), [(-9999.0, "failed"), (-3.4028234663852886e38, "failed"), (1e20, "failed"), (0.0, "passed")]
+)
+def test_a_second_value_for_nothing_is_seen_in_the_result(fill: float, wanted: str) -> None:
+    def gaps(data: Any) -> Any:
+        data[10:14, 20:40] = fill
+        return data
+
+    made = with_layer(nir(), "raster", gaps)
+    assert outcome(made, "radiometry.no_fill_value_in_raster") == wanted
