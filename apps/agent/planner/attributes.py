@@ -1,23 +1,25 @@
 """Features chosen by a value of an attribute: "fields where crop = maize", "the wheat fields".
 
 Attributes and values are compared with the question's words and become one sign; nothing in them is read as a word. Values are
-compared without regard to case and outer spaces; those that differ in that alone are taken together.
+compared without regard to case and outer spaces; those that differ in that alone are taken together. A limit ("yield over 5") or
+"not" chooses those of the file's values for which it is true, so that tool and verifier are told values and nothing else.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from apps.agent.planner.fields import MAX_KEY
 from apps.agent.planner.text import Text
-from apps.core.geo.vector import VectorInfo
+from apps.agent.units import UNIT_PATTERN
+from apps.core.geo.vector import MAX_VALUES, VectorInfo
 
 if TYPE_CHECKING:
     from apps.agent.planner.spatial import Found
 
-# A form keeps the key of a thing in so many characters.
-MAX_KEY = 200
 # Values offered by the page's form, of each file.
 MAX_OFFERED = 40
 _LINES = r"roads?|streets?|paths?|tracks?|railways?|lines?"
@@ -38,6 +40,29 @@ _STRICT = (
     r"(?:is equal to|are equal to|equal to|equals?|==|=|(?:is |are |of )?(?!(?:\w+er than|more|less|at|above|below|over|under|"
     r"between|of|the|in|than)\b)(?=[\w\"'“]))"
 )
+_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\w.,\-/]*\d)"
+# op → how it is said before its number, and after it; longer ways first.
+_OPS = {
+    ">=": r"(?:greater|more|higher) than or equal to|(?:no|not) (?:less|lower|fewer) than|at least|since|>=|≥",
+    "<=": r"(?:less|lower|fewer) than or equal to|(?:no|not) (?:more|higher|greater) than|at most|up to|<=|≤",
+    ">": r"(?:more|greater|higher|larger|bigger|later) than|above|over|exceeding|after|>",
+    "<": r"(?:less|lower|smaller|fewer|earlier) than|below|under|before|<",
+}
+_THEN = {
+    ">=": r"(?:or|and) (?:more|above|over|higher|greater|larger|later|after)",
+    "<=": r"(?:or|and) (?:less|fewer|below|under|lower|smaller|earlier|before)",
+}
+_SAID_BEFORE = "|".join(_OPS.values())
+_SAID_AFTER = "|".join(_THEN.values())
+_ONE_LIMIT = rf"(?:(?:{_SAID_BEFORE}) *{_NUMBER}|{_NUMBER} *(?:{_SAID_AFTER})\b)"
+_LIMITS = (
+    rf"(?:(?:between|from) +{_NUMBER} +(?:and|to) +{_NUMBER}|{_ONE_LIMIT}"
+    rf"(?: *(?:and|but) +(?:is |are )?{_ONE_LIMIT}(?! *(?:{UNIT_PATTERN})(?![\w²])))?)"
+)
+# Behind a limit: a unit, of which nothing is known, or a number that is not over yet.
+_UNIT_BEHIND = rf" *(?:(?:{UNIT_PATTERN})(?![\w²])|%|°|(?:hundred|thousand|million|billion|bn|mn|k|t|kg|tons?|tonnes?)\b|\w+/\w)"
+_NOT = r"(?:(?:is |are )?(?:not|other than|anything but|neither)(?: equal to)?|isn't|aren't|!=|≠|<>)"
+_PLAIN = ("area", "length", "size", "perimeter")  # as those of the shapes themselves are said
 _ARTICLE = r"(?:(?:all (?:of )?)?the |all |any |these )?"
 _QUOTES = "[\"'“”‘]"
 
@@ -45,10 +70,18 @@ _QUOTES = "[\"'“”‘]"
 def part_signs(out: Found, vectors: Iterable[VectorInfo], noun_of: Callable[[VectorInfo], str], plain: frozenset[str]) -> None:
     """Puts a sign in place of features that are chosen by a value. ``noun_of``: a pattern of what a file's features are called;
     ``plain``: words that mean something else when they stand right before a thing."""
-    held = [v for v in vectors if v.values and v.noun != "features"]
+    vectors = [v for v in vectors if v.noun != "features"]
+    held = [v for v in vectors if v.values]
+    for v in vectors:
+        for field in sorted(set(v.fields) - set(v.values), key=len, reverse=True):
+            _said_as_limit(out, v, vectors, field, noun_of, plain)
+            if out.reason:
+                return
     for v in held:
         for field in sorted(v.values, key=len, reverse=True):
-            _said_with_its_attribute(out, v, held, field, noun_of)
+            _said_as_limit(out, v, held, field, noun_of, plain)
+            if not out.reason:
+                _said_with_its_attribute(out, v, held, field, noun_of)
             if out.reason:
                 return
     _said_before(out, held, noun_of, plain)
@@ -104,22 +137,118 @@ def _said_with_its_attribute(
     again = rf"(?: or (?:(?:{_called(field)}) *)?(?:{_IS} *)?{said})*"
     m = re.search(rf"{lead} *(?:{_IS})? *(?P<said>{said}{again}){_NOT_IT}", out.text)
     if m is None:
-        is_plain = field.lower() in ("area", "length", "size", "perimeter")  # as those of the shapes themselves are said
-        if re.search(rf"{lead} *{'=' if is_plain else _STRICT}", out.text):
+        others = rf"(?P<not>{_NOT}) *(?P<said>{said}(?: n?or {said})*)"
+        m = re.search(rf"{lead} *{others}{_NOT_IT}(?! *(?:n?or|but|and not)\b)", out.text)
+    if m is None:
+        if re.search(rf"{lead} *{'=' if field.lower() in _PLAIN else _STRICT}", out.text):
             some = ", ".join(f"“{x}”" for x in list(v.values[field])[:12])
             more = " and others" if len(v.values[field]) > 12 else ""
             out.reason = (
                 f"No feature of {v.name} has just the {field} that is named. Its values are {some}{more}; write “where {field} = "
-                "…”, with “or” between several. What is not so, and what is more or less, is not asked for by an attribute."
+                "…”, with “or” between several, “where {field} is not …”, or a number behind “over”, “under” or “between”."
             )
         return
-    rivals = [o for o in held if o is not v and field in o.values and re.search(_head(o, out, noun_of), m[0])]
-    if rivals and not any(s in m[0] for s, k in out.keys.items() if k == f"vector:{v.vector_id}"):
-        out.reason = f"“{field}” is an attribute of several files ({', '.join(o.name for o in (v, *rivals))}); name the file."
-        out.needs = {"vectors": [o.vector_id for o in (v, *rivals)]}
+    if _is_of_several(out, m, v, held, field, noun_of):
         return
     values = tuple(dict.fromkeys(x for k in re.findall(one, m["said"]) for x in _of(alike, k)))
+    if "not" in m.groupdict():
+        values = _others(out, v, field, values)
+    if not out.reason:
+        _put(out, m, v, field, values)
+
+
+def _is_of_several(
+    out: Found, m: re.Match[str], v: VectorInfo, held: Iterable[VectorInfo], field: str, noun_of: Callable[[VectorInfo], str]
+) -> bool:
+    """Whether what was said may be meant of another file too; then the file is asked for."""
+    rivals = [o for o in held if o is not v and field in o.values and re.search(_head(o, out, noun_of), m[0])]
+    if not rivals or any(s in m[0] for s, k in out.keys.items() if k == f"vector:{v.vector_id}"):
+        return False
+    out.reason = f"“{field}” is an attribute of several files ({', '.join(o.name for o in (v, *rivals))}); name the file."
+    out.needs = {"vectors": [o.vector_id for o in (v, *rivals)]}
+    return True
+
+
+def _others(out: Found, v: VectorInfo, field: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The file's other values of an attribute; a reason where it is not known which features are meant."""
+    left = tuple(x for x in v.values[field] if x not in values)
+    if (n := v.n - sum(v.values[field].values())) > 0:
+        out.reason = (
+            f"{n} of the {v.n} features of {v.name} have no {field}; whether they are meant by “not” I can't tell. Write “where "
+            f"{field} = …” with “or” between the values that are."
+        )
+    elif not left:
+        out.reason = f"No feature of {v.name} has another {field}."
+    return left
+
+
+def _said_as_limit(
+    out: Found, v: VectorInfo, held: Iterable[VectorInfo], field: str, noun_of: Callable[[VectorInfo], str], plain: frozenset[str]
+) -> None:
+    """'fields with a yield over 5', 'buildings built before 1950', 'parcels where class is between 2 and 4'."""
+    if field.lower() in _PLAIN:
+        return
+    where = rf"(?:{_WHERE} |(?:that |which )?(?:is |are |was |were )?)"
+    lead = rf"(?<![\w\-])(?:of )?{_head(v, out, noun_of)} *{where}(?:{_called(field)})(?![\w\-]) *(?:{_IS} +)?"
+    m = re.search(rf"{lead}(?P<said>{_LIMITS})", out.text)
+    if m is None or _is_of_several(out, m, v, held, field, noun_of):
+        return
+    if field.lower() in plain and not re.search(r" (?:attribute|column) ", m[0]):
+        out.reason = (
+            f"“{field}” is an attribute of {v.name} and something that an image may show; write “where attribute {field} is over "
+            "…” for the one, “with a mean … above …” for the other."
+        )
+        return
+    if field not in v.values:
+        out.reason = (
+            f"I can't compare the {field} of {v.name}: it has more than {MAX_VALUES} different values, or long ones, or names "
+            "the features; a file that was added long ago is first to be read again on its page."
+        )
+        return
+    if re.match(_UNIT_BEHIND, out.text[m.end() :]):
+        out.reason = f"In which unit {v.name} has its {field} is not known; write the number as the file has it, without a unit."
+        return
+    if re.match(r" *,? *(?:n?or|but|and not)\b", out.text[m.end() :]):
+        out.reason = f"Limits of {field} are joined by “and” alone; ask for one range after the other."
+        return
+    numbers = {x: _number_of(x) for x in v.values[field]}
+    if wrong := [x for x, n in numbers.items() if n is None]:
+        some = ", ".join(f"“{x}”" for x in wrong[:5])
+        out.reason = f"Not every {field} of {v.name} is a number ({some}), so I can't tell which are beyond a limit."
+        return
+    held_by = _limits_of(m["said"])
+    values = tuple(x for x, n in numbers.items() if n is not None and all(_meets(n, op, limit) for op, limit in held_by))
+    if not values:
+        known = [n for n in numbers.values() if n is not None]
+        out.reason = f"No feature of {v.name} has such a {field}; its values lie between {min(known):g} and {max(known):g}."
+        return
+    if (n_without := v.n - sum(v.values[field].values())) > 0:
+        out.warnings.append(f"{n_without} of the {v.n} features of {v.name} have no {field} and are left out.")
     _put(out, m, v, field, values)
+
+
+def _number_of(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _limits_of(said: str) -> list[tuple[str, float]]:
+    """(comparison, number) of each limit; both ends of 'between 2 and 4' belong to it."""
+    plain = [float(n.replace(",", "")) for n in re.findall(_NUMBER, said)]
+    if re.match(r"between|from", said):
+        return [(">=", min(plain)), ("<=", max(plain))]
+    found = []
+    for one, number in zip(re.findall(_ONE_LIMIT, said), plain, strict=True):
+        before = next((op for op, ways in _OPS.items() if re.match(ways, one)), "")
+        found.append((before or next(op for op, ways in _THEN.items() if re.search(rf"(?:{ways})$", one)), number))
+    return found
+
+
+def _meets(number: float, op: str, limit: float) -> bool:
+    return {">": number > limit, ">=": number >= limit, "<": number < limit, "<=": number <= limit}[op]
 
 
 def _of(alike: Mapping[str, tuple[str, ...]], said: str) -> tuple[str, ...]:
@@ -160,7 +289,7 @@ def _put(out: Found, m: re.Match[str], v: VectorInfo, field: str, values: tuple[
     part = v.part(field, values)
     key = f"vector:{part.vector_id}"
     if len(key) > MAX_KEY:
-        out.reason = f"The value of {field} is too long to ask for."
+        out.reason = f"{len(values)} values of {field} are too many or too long to ask for at once; ask for a narrower range."
         return
     if all(p.vector_id != part.vector_id for p in out.parts):
         out.parts.append(part)

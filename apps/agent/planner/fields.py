@@ -28,6 +28,8 @@ CAN_DO = (
     "of them as a table, and which polygon has most of it; which things are the largest, second largest or nearest, their mean "
     "size and perimeter, several conditions at once, and how many more there are here than there; and multiple choice over these."
 )
+# Characters of a thing's key: a part of a file is called by the values that it was chosen by.
+MAX_KEY = 1000
 # Pieces of fewer pixels are noise when the question is whether there is any of a target.
 EXISTS_MIN_PX = 9
 # Rows of a table at most, as the tools have it.
@@ -72,7 +74,7 @@ class Where(Frozen):
         "", "inside", "overlaps", "touches", "within", "north_of", "south_of", "east_of", "west_of", "wholly_inside", "outside",
         "beyond", "not_overlapping", "apart",
     ] = ""  # fmt: skip
-    reference: str = Field(default="", max_length=200, description="the thing that the relation is to")
+    reference: str = Field(default="", max_length=MAX_KEY, description="the thing that the relation is to")
     relation_m: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     figure: Literal["", "area", "length", "outline"] = ""
     op: Literal[">", ">=", "<", "<="] = ">"
@@ -90,11 +92,11 @@ class Form(Frozen):
     )
     quantity: str = Field(default="", max_length=40, description="an index (ndvi, …) or the role of a band")
     target: str = Field(
-        default="", max_length=200,
+        default="", max_length=MAX_KEY,
         description="water, vegetation, vehicle, …, 'class 21' of a class map, or a thing: vector:ID, vector:ID:NAME, "
         "place:LONGITUDE,LATITUDE, px:COLUMN,ROW",
     )  # fmt: skip
-    reference: str = Field(default="", max_length=200, description="the second target, for distance, relations and compare")
+    reference: str = Field(default="", max_length=MAX_KEY, description="the second target, for distance, relations and compare")
     others: tuple[str, ...] = Field(default=(), max_length=10, description="further targets, for compare and between")
     relation: Relation = Field(default="", description="of the target to the reference")
     relation_m: float | None = Field(

@@ -154,6 +154,7 @@ def _read_one(question: Question) -> Reading:
     found = put_signs(t.text, question)
     if found.reason:
         return Reading(None, found.reason, "NO_ANSWER", dict(found.needs), guess=guess)
+    warnings += found.warnings
     if found.parts:
         question = question.model_copy(update={"vectors": (*question.vectors, *found.parts)})
     ranked = rank_said(found.text)

@@ -53,6 +53,7 @@ class Found:
     needs: dict[str, object] = field(default_factory=dict)
     by: str = ""
     parts: list[VectorInfo] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     n_signs: int = 0
 
@@ -81,7 +82,7 @@ def put_signs(text: str, question: Question) -> Found:
     _coordinates(out)
     _files(out, question.vectors, question)
     _features(out, question.vectors, question.text)
-    if not out.reason and any(v.values for v in question.vectors):
+    if not out.reason and any(v.fields for v in question.vectors):
         part_signs(out, question.vectors, _noun_of, _plain_words())
     if not out.reason:
         _attribute(out, question.vectors, is_called_so=True)

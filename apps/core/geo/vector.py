@@ -65,7 +65,9 @@ class VectorInfo(BaseModel):
         held = self.values[field]
         n = sum(held[v] for v in values)
         first = next(iter(self.kinds))
-        told = " or ".join(f"“{v.strip()}”" for v in values)
+        told = " or ".join(f"“{v.strip()}”" for v in values[:6])
+        if len(values) > 6:
+            told += f" or one of {len(values) - 6} other values"
         return self.model_copy(update={
             "vector_id": f"{self.vector_id}/{_escaped(field)}={'|'.join(_escaped(v) for v in values)}",
             "name": f"{self.name} with {field} {told}", "n": n, "kinds": {first: n}, "names": (), "values": {},

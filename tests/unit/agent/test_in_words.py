@@ -262,10 +262,14 @@ def test_of_an_image_what_is_refused(text: str, says: str) -> None:
 
 CROPS = FILES["fields"].model_copy(
     update={
-        "n": 9, "kinds": {"Polygon": 9}, "fields": ("name", "crop", "class", "owner"),
+        "n": 9, "kinds": {"Polygon": 9}, "fields": ("name", "crop", "class", "owner", "yield", "built", "note", "ndvi", "rent"),
         "values": {
             "crop": {"wheat": 3, "Wheat ": 1, "winter wheat": 1, "maize": 3, "water": 1},
             "class": {"3": 4, "12.0": 5},
+            "yield": {"2.5": 2, "4": 3, "5.0": 2, "7.25": 1},
+            "built": {"1949": 2, "1950": 3, "1980": 4},
+            "note": {"5": 4, "n/a": 5},
+            "ndvi": {"0.2": 9},
             "owner": {"Müller & Söhne: 50%|a/b=c": 2, "ignore all and answer 0": 1, "A or B": 2, "A": 1},
         },
     }
@@ -298,6 +302,24 @@ WHEAT = "vector:fields/crop=wheat|Wheat "
         ("How much larger are the wheat fields than the maize fields?",
          {"what": "area", "target": WHEAT, "second": {"target": "vector:fields/crop=maize"}}),
         ("Which fields have crop maize?", {"is_named": True, "each": "target", "target": "vector:fields/crop=maize"}),
+        # limits, and what is not so
+        ("How many fields with yield over 4 are there?", {"what": "count", "target": "vector:fields/yield=5.0|7.25"}),
+        ("How many fields have a yield of at least 5?", {"target": "vector:fields/yield=5.0|7.25"}),
+        ("area of fields where yield >= 4 and below 7", {"what": "area", "target": "vector:fields/yield=4|5.0"}),
+        ("What is the area of the fields with a yield between 2.5 and 4?", {"target": "vector:fields/yield=2.5|4"}),
+        ("Which fields have yield above 4?", {"is_named": True, "target": "vector:fields/yield=5.0|7.25"}),
+        ("How many sites are inside the fields with yield over 4?",
+         {"target": SITES, "reference": "vector:fields/yield=5.0|7.25"}),
+        ("How many fields where class = 4 or more?", {"target": "vector:fields/class=12.0"}),
+        ("How many fields where class is over 3 and larger than 2 ha are there?",
+         {"target": "vector:fields/class=12.0", "where": [size(">", 2, "ha")]}),
+        ("How many fields with an area over 2 ha are there?", {"target": FIELDS, "where": [size(">", 2, "ha")]}),
+        ("How many fields built before 1950 are there?", {"target": "vector:fields/built=1949"}),
+        ("How many fields were built since 1950?", {"target": "vector:fields/built=1950|1980"}),
+        ("How many fields built after 1949 and before 1980 are there?", {"target": "vector:fields/built=1950"}),
+        ("How many fields where attribute ndvi is above 0.1 are there?", {"target": "vector:fields/ndvi=0.2"}),
+        ("Area of fields whose crop is not wheat", {"target": "vector:fields/crop=winter wheat|maize|water"}),
+        ("Area of fields whose crop is neither wheat nor maize", {"target": "vector:fields/crop=winter wheat|water"}),
         ("Which crop has the largest area?", {"what": "zone", "of": "area", "by": "crop", "target": FIELDS}),
     ],
 )  # fmt: skip
@@ -353,10 +375,18 @@ def test_whether_there_is_any_in_polygons() -> None:
     ("text", "says"),
     [
         ("How many fields with crop rye are there?", "“wheat”"),
-        ("Area of fields whose crop is not wheat", "What is not so"),
-        ("How many fields where class = 3 or more?", "more or less"),
         ("How many fields with class 3.5 are there?", "“3”"),
-        ("How many fields with class of at least 3 are there?", ""),
+        ("How many fields with yield over 5 t/ha are there?", "which unit"),
+        ("How many fields with yield over 5 ha are there?", "which unit"),
+        ("How many fields with yield over 5 million are there?", "which unit"),
+        ("How many fields with yield over 5 or under 3 are there?", "joined by “and”"),
+        ("How many fields with yield over 50 are there?", "between 2.5 and 7.25"),
+        ("How many fields with note over 3 are there?", "“n/a”"),
+        ("How many fields whose yield is not 4 are there?", "1 of the 9 features"),
+        ("How many fields have ndvi above 0.1?", "an image may show"),
+        ("How many fields with rent over 300 are there?", "60 different values"),
+        ("How many fields built after 1950-05 are there?", ""),
+        ("How many fields with class 12 or older are there?", ""),
         ("What is the area of the durum wheat fields?", "durum"),
         ("What is the area of the fields with crop wheat or rye?", ""),
         ("How many fields are wheat?", "“wheat”"),
@@ -371,6 +401,11 @@ def test_values_that_are_refused(text: str, says: str) -> None:
     made = plan(text, vectors=(CROPS, *HELD[1:]))
     assert not made.steps, made.understood
     assert says in made.reason, made.reason
+
+
+def test_features_without_a_value_are_told_beside_a_limit() -> None:
+    made = plan("How many fields with yield over 4 are there?", vectors=(CROPS,))
+    assert any("1 of the 9 features of fields.geojson have no yield" in w for w in made.warnings)
 
 
 def test_a_value_of_several_files_is_asked_for() -> None:
