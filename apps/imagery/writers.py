@@ -51,7 +51,7 @@ def interleave(n_bands: int, dtype: str) -> str:
 def _packing(dtype: str, *, is_layer: bool = False) -> dict[str, Any]:
     """Zstandard, which is read three times as fast as deflate and packs as well; with a predictor its least level serves. Floats
     of a layer are mostly made of whole numbers: they repeat, and over the project's scenes pack as well without one (0.3 to 0.9
-    of their size against 0.25 to 0.85), in half the time."""
+    of their size against 0.25 to 0.9), in half the time."""
     predictor = {"c": 1, "f": 1 if is_layer else 3}.get(np.dtype(dtype).kind, 2)
     return {"compress": "ZSTD", "zstd_level": 1, "predictor": predictor}
 
