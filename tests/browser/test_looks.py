@@ -60,6 +60,20 @@ def test_scale_bar_and_source_of_the_land_stand_over_the_imagery(
     expect(page.locator("#map .leaflet-tile-loaded").first).to_be_visible()
     assert top_at(page, "#map .leaflet-control-scale-line")
     assert top_at(page, "#map .leaflet-control-attribution")
+    # and the figures of the graticule: half hidden, a coordinate reads as another one
+    labels = page.locator("#map .graticule-label span.gl-left")
+    labels.evaluate_all("all => all.forEach((e) => { e.style.pointerEvents = 'auto'; })")
+    box = page.locator("#map").bounding_box()
+    expect(labels.first).to_be_attached()
+    assert box is not None
+    for k in range(labels.count()):
+        seen = labels.nth(k).bounding_box()
+        if seen and seen["y"] > box["y"] and seen["y"] + seen["height"] < box["y"] + box["height"]:
+            assert labels.nth(k).evaluate(
+                """e => { const r = e.getBoundingClientRect();
+                          const at = (t) => document.elementFromPoint(r.x + t * r.width, r.y + r.height / 2);
+                          return [0.1, 0.5, 0.9].every((t) => e === at(t)); }"""
+            ), labels.nth(k).text_content()
     bar = page.locator("#map-status")
     expect(bar).to_contain_text("lon, lat")
     assert bar.evaluate("e => e.scrollWidth <= e.clientWidth")

@@ -18,6 +18,8 @@ export async function landOutline(map: L.Map, url: string): Promise<void> {
 
 export function graticule(map: L.Map): void {
   map.createPane("graticule").classList.add("pane-ground");
+  // the lines lie under imagery, their figures over it: half a coordinate reads as another one
+  map.createPane("graticule-labels");
   const group = L.layerGroup().addTo(map);
   const draw = (): void => {
     group.clearLayers();
@@ -39,7 +41,7 @@ export function graticule(map: L.Map): void {
       L.marker(at, {
         interactive: false,
         keyboard: false,
-        pane: "graticule",
+        pane: "graticule-labels",
         icon: L.divIcon({ className: "graticule-label", html: `<span class="${side}">${text}</span>`, iconSize: [0, 0] }),
       }).addTo(group);
     };
