@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import BrowserContext, Page, expect
 from pypdf import PdfReader
 
 from apps.accounts.models import Project, User
 from apps.accounts.services import user_create
+from apps.core.errors import UserError
 from apps.imagery.models import Scene
 from apps.review.services import verdict_give
-from apps.runs.models import Run
+from apps.runs.models import ReportFile, Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
-from tests.browser.accessible import problems_of
+from tests.browser.accessible import looked_at, problems_of
 from tests.browser.conftest import SAMPLES
 from tests.scenes import scene_of_file
 
@@ -136,6 +138,25 @@ def test_what_there_is_not_is_said_and_others_get_nothing(page: Page, analyst: U
     page.goto("/account/")
     kinds = ("html", "pdf", "csv", "geojson", "gpkg", "coco", "json", "provenance")
     assert {k: page.request.get(f"/runs/{run.pk}/report/?as={k}").status for k in kinds} == dict.fromkeys(kinds, 404)
+
+
+def test_the_page_of_a_pdf_that_waits_or_failed_is_accessible(
+    page: Page, analyst: User, answered: Answered, sign_in: SignIn
+) -> None:
+    run = answered("What is the mean NDVI?")
+    sign_in(analyst)
+    page.emulate_media(reduced_motion="reduce")
+    slow = UserError("BUDGET_REACHED", "The PDF could not be made.", "It took too long.", "Take the report as HTML.", status=500)
+    why = slow.as_json() | {"status": slow.status}
+    for status, error, seen in (
+        ("queued", {}, "The PDF waits for a worker."), ("making", {}, "The PDF is being made."), ("failed", why, slow.what),
+    ):  # fmt: skip
+        file = ReportFile.objects.create(
+            run=run, kind="pdf", state_key=status, seq=1, status=status, error=error, heard_at=timezone.now()
+        )
+        page.goto(f"/runs/{run.pk}/report/files/{file.pk}/")
+        expect(page.get_by_role("region", name="The PDF")).to_contain_text(seen)
+        looked_at(page, f"pdf-{status}")
 
 
 @pytest.mark.slow
