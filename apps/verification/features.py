@@ -137,15 +137,29 @@ BASE_RATE = 0.65
 _BASE_LOGIT = math.log(BASE_RATE / (1 - BASE_RATE))
 
 
+# beyond so many, warnings and open checks weigh no more
+MOST_WARNINGS, MOST_OPEN = 4, 6
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """``direction``: +1 where more of it speaks for the observation. ``phrase`` holds one ``{}`` for the value."""
+    """``direction``: +1 where more of it speaks for the observation. ``phrase`` holds one ``{}`` for the value.
+
+    ``cap``: of a count, the most that is told apart. ``one``: the phrase of a count of one.
+    """
 
     direction: int
     phrase: str
+    cap: int = 0
+    one: str = ""
 
     def words(self, value: float) -> str:
-        return self.phrase.format(f"{value:.2f}")
+        """The phrase with the value: a share to two digits, a count whole, at its cap as "4 or more"."""
+        if not self.cap or not float(value).is_integer():
+            return self.phrase.format(f"{value:.2f}")
+        if value == 1:
+            return self.one
+        return self.phrase.format(f"{self.cap} or more" if value >= self.cap else f"{value:.0f}")
 
 
 FEATURES: dict[str, Feature] = {
@@ -157,8 +171,8 @@ FEATURES: dict[str, Feature] = {
     "question_agreement": Feature(1, "share of question checks that pass, {}"),
     "evidence_share": Feature(1, "share of the required evidence that is there, {}"),
     "valid_share": Feature(1, "share of valid pixels, {}"),
-    "warnings": Feature(-1, "{} warnings of the rules"),
-    "open_checks": Feature(-1, "{} checks without an answer"),
+    "warnings": Feature(-1, "{} warnings of the rules", cap=MOST_WARNINGS, one="1 warning of the rules"),
+    "open_checks": Feature(-1, "{} checks without an answer", cap=MOST_OPEN, one="1 check without an answer"),
     "score_level": Feature(1, "median detection score above the threshold, {}"),
     "score_doubt": Feature(-1, "share of detections close to the threshold, {}"),
     "candidate_loss": Feature(-1, "share of candidates that were dropped, {}"),
@@ -195,8 +209,8 @@ def features_of(case: Case, checks: Sequence[CheckResult], scores: dict[str, flo
     asked = [c for c in checks if c.check in QUESTION_CHECKS and c.outcome in ("passed", "failed", "inconclusive")]
     if asked:
         out["question_agreement"] = sum(c.outcome == "passed" for c in asked) / len(asked)
-    out["warnings"] = float(min(4, sum(c.severity == "warn" and c.outcome == "failed" for c in checks)))
-    out["open_checks"] = float(min(6, sum(c.outcome in ("inconclusive", "errored") for c in checks)))
+    out["warnings"] = float(min(MOST_WARNINGS, sum(c.severity == "warn" and c.outcome == "failed" for c in checks)))
+    out["open_checks"] = float(min(MOST_OPEN, sum(c.outcome in ("inconclusive", "errored") for c in checks)))
     out["evidence_share"] = _evidence_share(case)
     for name in ("look_agreement", "valid_share", "separation", "near_threshold", "series_complete"):
         if name in scores and math.isfinite(scores[name]):

@@ -3,6 +3,7 @@ was measured, formulas that mean something, and anomalies of one season."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -127,8 +128,14 @@ def classes_of_one_legend(case: Case) -> Finding:
         _, source = _source(case, name)
         params = source["params"]
         if source["op"] == "raster.product.classify":
-            told = [params.get("preset") or "", params.get("breaks") or [], params.get("names") or []]
-            legends.append(repr([*told, _index_under(case, source["inputs"])]))
+            breaks, names = params.get("breaks") or [], params.get("names") or []
+            told = (
+                _index_under(case, source["inputs"]),
+                f"preset {params['preset']}" if params.get("preset") else "",
+                f"limits {', '.join(map(repr, breaks))}" if breaks else "",
+                f"names {', '.join(json.dumps(n, ensure_ascii=False) for n in names)}" if names else "",
+            )
+            legends.append("; ".join(filter(None, told)))
         elif source["op"] == "raster.product.band":
             legends.append(f"a scene's {params.get('role')}")
         else:

@@ -226,9 +226,10 @@ def model_within_its_scope(case: Case) -> Finding:
     state = value.get("ok", value.get("state", value.get("inside"))) if isinstance(value, dict) else value
     problems = value.get("problems") or value.get("reasons") or value.get("outside") if isinstance(value, dict) else None
     if state in (False, "outside", "no") or problems:
+        said = "; ".join(map(str, problems)) if isinstance(problems, list) else problems or "see validity"
         return failed(
-            f"The model is used outside what it was made for: {problems or 'see validity'}."[:500],
-            measured=str(state)[:60],
+            f"The model is used outside what it was made for: {said}."[:500],
+            measured="outside" if state in (False, "no") else "inside, with doubts" if state is True else str(state)[:60],
             expected="inside its scope",
             at=("/evidence/validity",),
         )

@@ -275,3 +275,13 @@ def test_vlm_is_not_imported_before_it_is_asked() -> None:
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_counts_are_told_whole_and_shares_to_two_digits() -> None:
+    told = {n: FEATURES["warnings"].words(n) for n in (0.0, 1.0, 2.0, 4.0)}
+    assert told == {
+        0.0: "0 warnings of the rules", 1.0: "1 warning of the rules", 2.0: "2 warnings of the rules",
+        4.0: "4 or more warnings of the rules",
+    }  # fmt: skip
+    assert FEATURES["open_checks"].words(1.0) == "1 check without an answer"
+    assert FEATURES["valid_share"].words(1.0) == "share of valid pixels, 1.00"

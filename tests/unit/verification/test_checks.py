@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -19,6 +20,7 @@ from apps.core.errors import FaultError
 from apps.core.evidence.observation import LayerRef
 from apps.core.evidence.plan import Question
 from apps.core.geo.grid import Grid
+from apps.verification.case import Finding
 from apps.verification.checks import CHECKS, Case, in_order, run_checks
 from apps.verification.checks.catalogue import Check, check
 from apps.verification.checks.document import DRAWN_PIXELS, WRITTEN_OUT, render
@@ -654,10 +656,17 @@ def test_a_zero_that_is_one_passes_and_a_zero_in_place_of_an_area_does_not() -> 
     assert look(name, s.area().but({"/result/value": 0.0})).outcome == "failed"
 
 
+def python_in(found: Finding) -> list[str]:
+    """What of a finding reads as code: lists and tables as Python writes them, and its True, False and None."""
+    said = [s for s in (found.message, found.measured, found.expected) if isinstance(s, str)]
+    return [s for s in said if re.search(r"[\[({]'|^(True|False|None)$", s)]
+
+
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_good_example_passes(name: str) -> None:
     found = look(name, example(name, 0))
     assert found.outcome == GOOD_OUTCOME.get(name, "passed"), found.message
+    assert not python_in(found)
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
@@ -665,6 +674,7 @@ def test_bad_example_is_caught(name: str) -> None:
     found = look(name, example(name, 1))
     assert found.outcome == EXAMPLES[name][2], found.message
     assert found.message.endswith((".", "…"))
+    assert not python_in(found)
     assert found.pointers
 
 
