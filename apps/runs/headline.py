@@ -68,6 +68,9 @@ def headline(observation: Observation) -> tuple[str, str]:
         return f"{len(result.items):,} rows", what or "table"
     if result.kind == "ratio" and isinstance(result.value, float | int) and result.unit == "1":
         return f"{100 * float(result.value):.2f} %", what or "share"
+    if result.kind == "count" and result.value is not None:
+        # "54 tree inside park", not "54 number of tree"
+        what = what.removeprefix("number of ")
     return value_text(result.value, result.unit), what or result.kind
 
 

@@ -57,6 +57,10 @@ def test_a_layer_of_boxes_is_no_bare_number() -> None:
     assert headline(found) == ("8 boxes", "plane")
 
 
+def test_a_count_says_what_it_counts() -> None:
+    assert headline(said(kind="count", quantity="number of tree inside park", value=54)) == ("54", "tree inside park")
+
+
 def test_an_interval_whose_ends_are_written_alike_is_not_told() -> None:
     assert detail_text(said(kind="count", value=17, quantity="mines", interval=(17, 17))) == ""
     assert detail_text(said(kind="count", value=17, quantity="mines", interval=(16, 18))) == "16 to 18"
