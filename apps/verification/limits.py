@@ -32,6 +32,7 @@ class Limits(BaseModel):
     max_pairs: int = Field(default=4_000_000, description="pairs of boxes looked at; above, neighbours only")
     shift_share: float = Field(default=0.25, description="a shift between two images is at most this share of the shorter side")
     shift_likeness: float = Field(default=0.5, description="correlation of two images' edges from which a shift is believed")
+    pan_shift_px: float = Field(default=1.0, description="pixels of the bands by which a panchromatic band may lie beside them")
     cover_px: float = Field(default=2.0, description="a new grid may fall short of its source by so many of its pixels")
     # radiometry
     index_bound: float = Field(default=1.0, description="normalised differences of non-negative bands lie in ± this")

@@ -216,6 +216,8 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
             ctx.log("warning", warning)
         _warn_out_of_range(program, n, v, ctx)
     for n, told in run.prepared.items():
+        if isinstance(told.get("warning"), str):
+            ctx.log("warning", f"Node {n}: {told['warning']}")
         part = told.get("separability")
         if isinstance(part, float) and part < WEAK_SEPARABILITY:
             ctx.log("warning", f"Node {n}: the histogram hardly parts two classes (separability {part:.2f}; a single heap has "

@@ -17,10 +17,12 @@ from apps.core.evidence.observation import Frozen
 from apps.core.geo.grid import Grid, geod_of
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import cells
+from apps.tools.execute.collected import Collected
 from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit
 from apps.tools.execute.ground_steps import GroundSteps, ground_steps
 from apps.tools.execute.operators_products import grids_agree, joined, resampled, same_grid
 from apps.tools.execute.operators_summaries import DAYS_A_YEAR
+from apps.tools.execute.pan_bands import mean_on_bands, windows_of_both
 from apps.tools.execute.scales import check_scale, scale_notes
 from apps.tools.execute.types import (
     Call,
@@ -34,6 +36,7 @@ from apps.tools.execute.types import (
     Take,
     register,
 )
+from apps.tools.registration import estimated_shift, shift_on_ground_m
 
 
 def grown(window: Window, halo: int, grid: Grid) -> tuple[Window, tuple[slice, slice]]:
@@ -600,6 +603,11 @@ class PansharpenParams(Frozen):
     """No parameters: Brovey."""
 
 
+# Pixels of the bands by which the panchromatic band may lie beside them: from the first on it is told, from the second refused.
+PAN_TOLD_PX = 0.3
+PAN_MOST_PX = 1.0
+
+
 def _plan_pansharpen(call: Call) -> Planned:
     *bands, pan = call.inputs
     grid: Grid = pan.grid
@@ -623,8 +631,39 @@ def _plan_pansharpen(call: Call) -> Planned:
     first: RasterType = bands[0]
     kind = joined(call.inputs, kind="raster", quantity=first.quantity, unit=first.unit, range=first.range,
                   formula=f"{first.formula} × pan / mean of {len(bands)} bands")
-    return Planned(replace(kind, grid=grid, gsd_m=pan.gsd_m), evaluate=evaluate,
-                   resamples=not all(grids_agree(b.grid, grid) for b in bands))
+    kind = replace(kind, grid=grid, gsd_m=pan.gsd_m)
+    resamples = not all(grids_agree(b.grid, grid) for b in bands)
+    coarse = first.grid
+    windows = windows_of_both(coarse, grid) if coarse.crs is not None and grid.crs is not None else None
+    if windows is None:
+        return Planned(kind, evaluate=evaluate, resamples=resamples)
+    middle, fine = windows
+    alike = tuple(n for n, b in zip(call.names[:-1], bands, strict=True) if grids_agree(b.grid, coarse))
+
+    def settle(found: Sequence[Any]) -> tuple[None, dict[str, JsonValue]]:
+        held, over = found
+        mean, seen = mean_on_bands(over, grid, coarse, middle)
+        shift, likeness = estimated_shift(held.planes.mean(axis=0), mean, held.valid & seen)
+        out: dict[str, JsonValue] = {"pan_likeness": likeness}
+        if shift is None:
+            if likeness is not None:
+                out["warning"] = ("It can't be told whether the panchromatic band lies on the bands: their edges have too little "
+                                  f"in common (correlation {likeness:.2f}).")
+            return None, out
+        length, metres = math.hypot(*shift), shift_on_ground_m(coarse, shift)
+        if length > PAN_MOST_PX:
+            raise call.refuse(f"the panchromatic band lies {length:.1f} pixels of the bands ({metres:.4g} m) beside them, more "
+                              f"than {PAN_MOST_PX:g}: each pixel would take the brightness of another place. Give bands of "
+                              "one acquisition that lie upon each other.",
+                              code="TOOL_FAILED")
+        out |= {"pan_shift_px": [float(v) for v in shift], "pan_shift_length_px": length}
+        if length > PAN_TOLD_PX:
+            out["warning"] = (f"The panchromatic band lies {length:.2f} pixels of the bands ({metres:.4g} m) beside them: "
+                              "sharpened values at edges are partly those of the neighbour.")
+        return None, out
+
+    return Planned(kind, evaluate=evaluate, resamples=resamples, settle=settle, prepare=lambda: [
+        (alike, Collected(middle, len(alike))), ((name,), Collected(fine, 1))])
 
 
 register(Operator(

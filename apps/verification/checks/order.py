@@ -40,6 +40,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "area_method_lawful",
         "mask_holds_its_points",
         "shift_believable",
+        "pan_lies_on_bands",
         "new_grid_as_asked",
         "refined_edge_only",
         "picture_lies_as_its_scene",

@@ -158,3 +158,67 @@ def shift_matches_source(case: Case) -> Finding:
     if any(abs(a - b) > 1.5 for a, b in zip((mine[0], mine[1]), peak, strict=True)):
         return failed("The edges of the two fit best at another shift.", measured=mine, expected=peak, unit="px", at=at)
     return passed("The edges of the two fit best at this shift.", measured=mine, expected=peak, unit="px", at=at)
+
+
+@check(
+    "pan_lies_on_bands",
+    catches=("shifted mask", "another scene's result"),
+    limits=("pan_shift_px", "shift_likeness", "full_look_px"),
+    reads=("/inputs", "/arguments/nodes"),
+    family="geometry",
+)
+def pan_lies_on_bands(case: Case) -> Finding:
+    """A panchromatic band lies on the bands that it sharpens: their edges fit best where they lie, to a pixel of the bands. Else
+    each pixel has the brightness of another place."""
+    node = next((case.nodes[n] for n in case.upstream(case.output) if case.nodes[n]["op"] == "raster.product.pansharpen"), None)
+    if node is None or len(node["inputs"]) < 3:
+        return not_applicable("nothing is sharpened")
+    *names, last = node["inputs"]
+    at = ("/inputs", "/arguments/nodes")
+    try:
+        look, fine = look_of(case), scene_of_node(case, last).grid
+        pan = look.every_pixel(last, fine)
+        rough = scene_of_node(case, names[0]).grid
+        alike = [n for n in names if scene_of_node(case, n).grid == rough]
+        planes = [look.every_pixel(n, rough) for n in alike]
+    except CannotLookError as why:
+        return not_applicable(str(why))
+    if fine.crs is None or rough.crs != fine.crs or fine.gsd_m is None or rough.gsd_m is None:
+        return not_applicable("the bands are not in one CRS")
+    ratio = max(1.0, rough.gsd_m / fine.gsd_m)
+    # where the middle of each panchromatic pixel lies among the middles of the bands' pixels
+    col, row = np.meshgrid(np.arange(fine.width) + 0.5, np.arange(fine.height) + 0.5)
+    cols, rows = rough.colrow(*fine.xy(col, row))  # type: ignore[arg-type]
+    places = np.array([np.asarray(rows) - 0.5, np.asarray(cols) - 0.5])
+    mean = np.mean([p.data for p in planes], axis=0)
+    known = np.all([p.valid for p in planes], axis=0)
+    valid = pan.valid & (ndimage.map_coordinates(known.astype(float), places, order=1, cval=0.0) > 0.999)
+    if valid.sum() < 256:
+        return not_applicable("too few pixels are valid in all bands")
+    smooth = [ndimage.map_coordinates(np.where(known, mean, mean[known].mean()), places, order=1, mode="nearest")]
+    smooth.append(ndimage.gaussian_filter(np.where(pan.valid, pan.data, pan.data[pan.valid].mean()), ratio / 2))
+    inner = ndimage.binary_erosion(valid, iterations=3)
+    edges = []
+    for one in smooth:
+        edge = ndimage.gaussian_gradient_magnitude(one, max(1.0, ratio / 2)) * inner
+        edge = (edge - edge[inner].mean()) * inner if inner.any() else edge
+        edges.append(edge)
+    norm = float(np.sqrt((edges[0] ** 2).sum() * (edges[1] ** 2).sum()))
+    if norm == 0:
+        return not_applicable("the bands have no edges")
+    likeness = np.fft.ifft2(np.fft.fft2(edges[1]) * np.conj(np.fft.fft2(edges[0]))).real / norm
+    best = np.unravel_index(int(likeness.argmax()), likeness.shape)
+    peak = [int(b) - n if b > n // 2 else int(b) for b, n in zip(best, likeness.shape, strict=True)]
+    away = math.hypot(*peak) / ratio
+    if float(likeness.max()) < case.limits.shift_likeness or likeness.max() < likeness[0, 0] + 0.02:
+        return passed("No other place fits the edges of the bands better.", measured=float(likeness[0, 0]), at=at)
+    # whole pixels of the panchromatic band are looked at: half of one more may be the step
+    if away > case.limits.pan_shift_px + 0.5 / ratio:
+        return failed(
+            "The panchromatic band lies beside the bands: each pixel has the brightness of another place.",
+            measured=away,
+            expected=f"≤ {case.limits.pan_shift_px:g}",
+            unit="px",
+            at=at,
+        )
+    return passed("The panchromatic band lies on the bands.", measured=away, unit="px", at=at)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from tests.unit.tools.rasters import Bench, scene
+from tests.unit.tools.rasters import Bench, node_of, scene
 from tests.unit.tools.test_execute_operators import pixels_of
 from tests.unit.verification.samples import FISHBOURNE
 
@@ -82,6 +82,30 @@ def test_a_band_sharpens_once() -> None:
     bands = [(r, "raster.product.band", ["s1"], {"role": r}) for r in ("red", "green", "pan")]
     o = bench.execute([S, *bands, ("out", "raster.product.pansharpen", ["red", "red", "pan"], {})])
     assert o.status.state == "failed" and "red twice" in o.status.reason
+
+
+@pytest.mark.parametrize(("shift", "state", "part"), [
+    (0, "ok", ""), (1, "ok", "0.50 pixels"), (2, "ok", "1.00 pixels"), (4, "failed", " m) beside"), (8, "failed", " m) beside")])
+def test_a_panchromatic_band_lies_on_the_bands_or_is_refused(shift: int, state: str, part: str) -> None:
+    with rasterio.open(FISHBOURNE) as src:
+        fine = src.read((1, 2, 3)).astype(np.float64)[:, 40:130, 4:112]
+    coarse = fine[:, :, 8:].reshape(3, 45, 2, 50, 2).mean(axis=(2, 4))
+    pan = fine.mean(axis=0)[:, 8 - shift:108 - shift]
+    bench = Bench(scene(coarse, ["blue", "green", "red"], scene_id="s", pixel=20.0),
+                  scene(pan[None], ["pan"], scene_id="p", pixel=10.0))
+    bands = [(r, "raster.product.band", ["s1"], {"role": r}) for r in ("red", "green", "blue")]
+    other = [("s2", "asset.scene", (), {"scene": "p"}), ("pan", "raster.product.band", ["s2"], {"role": "pan"})]
+    o = bench.execute([S, *other, *bands,
+                       ("h", "raster.product.pansharpen", ["red", "green", "blue", "pan"], {}),
+                       ("out", "raster.summarize.statistic", ["h"], {})])
+    told = [line.message for line in o.status.log if "panchromatic" in line.message]
+    assert o.status.state == state, o.status.reason
+    if state == "failed":
+        away = float(o.status.reason.split("lies ")[1].split()[0])
+        assert part in o.status.reason and away == pytest.approx(shift / 2, abs=0.15)
+    else:
+        assert node_of(o, "h")["pan_shift_px"] == pytest.approx([0, shift / 2], abs=0.1)
+        assert len(told) == bool(part) and all("pixels of the bands" in t for t in told)
 
 
 def people() -> tuple[Bench, np.ndarray[Any, Any]]:

@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import rasterio
 
-from tests.unit.tools.rasters import Bench, from_file
-from tests.unit.verification.samples import NDVI, SHIPPED, S, Sample, ask, found, graph
+from apps.core.digests import digest_bytes
+from tests.unit.tools.rasters import Bench, from_file, scene
+from tests.unit.verification.samples import FISHBOURNE, NDVI, SHIPPED, S, Sample, ask, found, graph
 from tests.unit.verification.samples_layers import Make, agreement, over_landsat, remembered, transitions
 from tests.unit.verification.samples_new import landsat
 
@@ -94,9 +96,44 @@ def parted(day: str) -> Sample:
     return ask(Bench(landsat(day)), "What share is vegetation?", "share", "execute", nodes)
 
 
+@lru_cache
+def sharpened() -> Sample:
+    """Red of the coast, made coarse by half and sharpened by the mean of its own fine bands."""
+    with rasterio.open(FISHBOURNE) as src:
+        fine = src.read((1, 2, 3)).astype(float)[:, 40:130, 4:104]
+    coarse = fine.reshape(3, 45, 2, 50, 2).mean(axis=(2, 4))
+    pan = fine.mean(axis=0)
+    nodes: list[Any] = [
+        ("s1", "asset.scene", (), {"scene": "c"}),
+        ("s2", "asset.scene", (), {"scene": "p"}),
+        *((r, "raster.product.band", ("s1",), {"role": r}) for r in ("red", "green", "blue")),
+        ("pan", "raster.product.band", ("s2",), {"role": "pan"}),
+        ("h", "raster.product.pansharpen", ("red", "green", "blue", "pan"), {}),
+        ("out", "raster.summarize.statistic", ("h",), {"statistic": "std"}),
+    ]
+    held = (
+        scene(coarse, ["blue", "green", "red"], scene_id="c", pixel=20.0),
+        scene(pan[None], ["pan"], scene_id="p", pixel=10.0),
+    )
+    return ask(Bench(*held), "What is the deviation of the pan-sharpened red band?", "number", "execute", graph(*nodes))
+
+
+@lru_cache
+def sharpened_beside(by_px: int = 8) -> Sample:
+    """The same, whose panchromatic band lies some of its pixels beside the bands, by a tool that does not look."""
+    made = sharpened()
+    bench = copy.copy(made.bench)
+    moved = np.roll(bench.stored["p"], by_px, axis=2)
+    bench.stored = {**bench.stored, "p": moved}
+    told = {"artifact": digest_bytes(moved.tobytes())}
+    scenes = tuple(s.model_copy(update=told) if s.scene_id == "p" else s for s in bench.question.scenes)
+    return made.but(bench=bench, question=bench.question.model_copy(update={"scenes": scenes}))
+
+
 ONE_SEASON = ("2014-08-29", "2013-09-14", "2014-07-28")
 TWO_SEASONS = ("2014-07-28", "2014-01-17", "2014-02-18")
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
+    "geometry.pan_lies_on_bands": (sharpened, sharpened_beside, "failed"),
     "radiometry.dates_of_one_unit": (agreement, lambda: with_unit(agreement(), "t", "reflectance"), "failed"),
     "consistency.each_input_once": (remembered, lambda: remembered().but({"/arguments/nodes/24/inputs/1": "b1"}), "failed"),
     "consistency.classes_of_one_legend": (

@@ -187,3 +187,8 @@ def test_a_second_value_for_nothing_is_seen_in_the_result(fill: float, wanted: s
 
     made = with_layer(nir(), "raster", gaps)
     assert outcome(made, "radiometry.no_fill_value_in_raster") == wanted
+
+
+@pytest.mark.parametrize(("by_px", "wanted"), [(0, "passed"), (2, "passed"), (-4, "failed"), (8, "failed")])
+def test_where_a_panchromatic_band_lies(by_px: int, wanted: str) -> None:
+    assert outcome(m.sharpened_beside(by_px), "geometry.pan_lies_on_bands") == wanted
