@@ -342,6 +342,8 @@ def _difference(state: RunState, recipe: AnswerRecipe, parts: list[Observation])
         for label, v, o in zip(labels, (first, second), parts, strict=True)
     )
     shown = number_text(value, out_unit, is_count=is_count, is_signed=True)
+    if not is_relative and unit == "%":
+        shown = f"{shown.removesuffix(' %')} percentage points"
     return Finding(f"{phrase_of(recipe, parts[1])} is {shown} ({listed})", value, out_unit, claims=claims)
 
 

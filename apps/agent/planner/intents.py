@@ -12,7 +12,7 @@ from apps.agent.planner.limits import CHANGE, DROP, LEAST, MOST, RISE, Threshold
 from apps.agent.planner.stated import span_said
 from apps.agent.planner.text import Text
 from apps.agent.planner.thing_words import is_extreme_of_a_thing
-from apps.agent.units import dimension
+from apps.agent.units import UNIT_PATTERN, dimension
 from apps.core.evidence.plan import Question
 
 
@@ -26,8 +26,9 @@ def intent_of(
     unit: str,
     *,
     is_compared: bool = False,
-) -> dict[str, Any] | None:
-    """The fields that the words of the question itself give; None where they give none. ``is_compared``: of several areas."""
+) -> dict[str, Any] | str | None:
+    """The fields that the words of the question itself give; None where they give none, a text where it says why there are none.
+    ``is_compared``: of several areas."""
     words = lexicon()
     statistic = _statistic(t) if quantity or not targets else ""
     is_object = bool(targets) and targets[0] in words.objects
@@ -87,21 +88,18 @@ def intent_of(
     if compared is not None:
         return compared
     # difference
-    relative = t.take(
-        r"\b(?:percentage|percent|per cent|relative|%) (?:change|difference|increase|decrease|growth|loss)\b|"
-        r"\bby (?:what|how many) (?:percentage|percent|per cent|%)"
-    )
-    if relative or t.take(rf"\b(?:{CHANGE})\b"):
+    if t.has(rf"\b(?:{DROP}|{RISE}|{CHANGE}|shrink(?:age|ing)?)\b"):
+        is_relative = _is_relative(t, unit, is_surface=bool(targets or thresholds))
+        if isinstance(is_relative, str):
+            return is_relative
+        t.take_all(r"\b(?:percentage |percent |per cent )?points?\b" if t.said(_POINTS) else r"\brelative\b")
         t.take_all(rf"\b(?:{DROP}|{RISE}|{CHANGE})\b|\bby\b|\bhow\b")
-        return {
-            "what": "difference",
-            "of": "share" if of == "share" and not relative else "area" if relative and of == "share" else of,
-            "statistic": statistic or "mean",
-            "is_relative": bool(relative),
-        }
-    if t.take(rf"\b(?:{DROP}|{RISE})\b"):
-        t.take_all(r"\bby\b")
-        return {"what": "difference", "of": of, "statistic": statistic or "mean"}
+        out: dict[str, Any] = {"what": "difference", "of": of, "statistic": statistic or "mean", "is_relative": is_relative}
+        if is_relative:
+            t.take_all(rf"\b{_PERCENT}(?!\w)")
+            of = "count" if is_object else "area" if targets or thresholds else "statistic"
+            return out | {"of": of, "unit": ""}
+        return out
     # is there any
     if re.match(r"\W*(?:is|are|was|were|does|do|did|can|has|have)\b", t.text):
         t.take_all(r"\b(?:any|at all|some)\b")
@@ -131,6 +129,47 @@ def intent_of(
     if quantity:
         return {"what": "statistic", "statistic": statistic or "mean"}
     return None
+
+
+_POINTS = r"\b(?:percentage|percent|per cent) points?\b"
+_CHANGED = rf"(?:{DROP}|{RISE}|{CHANGE})"
+_PERCENT = r"(?:percentage|percent|per cent|%)"
+_PART = rf"(?:share|fraction|proportion|portion|part|{_PERCENT})"
+_GROUND = r"(?:areas?|land|ground|surface|image|scene|region|picture|pixels?|map)"
+# "the area that lost vegetation", "what share of the image gained water": some lose while others gain
+_LOSERS = (
+    rf"\b(?:what|which|how much|how many|how large an?|{_PART} of)\b(?: of)?(?: the| this)? (?:{_GROUND}|{UNIT_PATTERN})"
+    r"(?: that| which)?(?: has| have| had)? (?:lost|lose|loses|gained|gain|gains|changed|changes)\b"
+)
+_OF_WHAT_WAS = (
+    rf"\b(?:what|which|how large an?|how much|by what|by which) {_PART} of (?:the |all (?:of )?(?:the )?)?"
+    rf"(?!{_GROUND}\b(?! (?:with|where|of)\b))[^?;]*?\b{_CHANGED}\b"
+)
+
+
+def _is_relative(t: Text, unit: str, *, is_surface: bool) -> bool | str:
+    """Whether a change is asked for in per cent of what there was; a text where the words leave open which number is meant.
+    ``is_surface``: the change is that of an area or share, not of a mean."""
+    if is_surface and t.said(_LOSERS):
+        return (
+            "Where it was lost and where it was gained is not told apart: only the sum of both is known. Ask for the change of "
+            "its area, or for the area where an index fell (or rose) by more than a number."
+        )
+    if t.said(_POINTS):
+        return False
+    nouns = r"(?:change|difference|increase|decrease|growth|loss|gain|drop|fall|rise|decline|reduction|shrinkage)"
+    if t.said(rf"\b(?:{_PERCENT}|relative) {nouns}\b|\bby (?:what|which|how many|how much) (?:a )?(?:{_PERCENT})(?!\w)"):
+        return True
+    if is_surface and t.said(_OF_WHAT_WAS):
+        return True
+    if unit != "%" or not is_surface:
+        return unit == "%"
+    if t.said(rf"\b(?:share|fraction|proportion|portion)\b|\bthe {_PERCENT} of\b|\b{_PERCENT} (?:cover|coverage)\b"):
+        return False
+    return (
+        "In per cent of what it was before, or in percentage points? Write “by what percentage did … change” for the one, “how "
+        "did the share of … change” for the other."
+    )
 
 
 def of_zones(t: Text, quantity: str, targets: list[str], thresholds: list[Threshold], unit: str) -> dict[str, Any] | None:

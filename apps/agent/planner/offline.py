@@ -61,9 +61,7 @@ class OfflinePlanner:
         # of a run of spaces patterns would try every way to part it
         question = question.model_copy(update={"text": " ".join(question.text.split())})
         if len(question.text) <= LONGEST:
-            special = (
-                plan_place(question, self.name) or plan_landmarks(question, self.name) or plan_analysis(question, self.name)
-            )
+            special = plan_place(question, self.name) or plan_landmarks(question, self.name) or plan_analysis(question, self.name)
             if special is not None:
                 return special
         reading = read_question(question)
@@ -117,6 +115,13 @@ class OfflinePlanner:
 
 
 # --- reading ----------------------------------------------------------------------------------------------
+# "which share of the water lies in the fields" is one of all the water, "which share of the fields is water" one of the fields.
+_PART_OF_ALL = (
+    r"\b(?:what|which|how large an?) (?:share|fraction|proportion|portion|part|percentage|percent|per cent|%) of "
+    r"(?:the |all (?:of )?(?:the )?)?(?![^\ue000-\ue3ff]*\b(?:area|land|ground|image|scene|surface) )[^\ue000-\ue3ff]*?"
+    r"\b(?:lies?|lying|falls?|stands?|(?:is|are|was|were)(?: found| located| situated)?) "
+    r"(?:inside|within|in|outside|beyond|farther|further|less|more|not|near)\b"
+)
 # Longer texts are refused: patterns of words take time by the square of their length.
 LONGEST = 1500
 
@@ -249,7 +254,10 @@ def _read_one(question: Question) -> Reading:
     elif roles.kind == "which":
         fields = of_zones(t, quantity, targets, thresholds, unit)
     else:
-        fields = intent_of(t, question, quantity, targets, thresholds, spans, unit, is_compared=roles.kind == "compare")
+        asked = intent_of(t, question, quantity, targets, thresholds, spans, unit, is_compared=roles.kind == "compare")
+        if isinstance(asked, str):
+            return Reading(None, asked, guess=guess)
+        fields = asked
     if fields is None:
         return Reading(None, "I cannot tell what is to be measured. " + CAN_DO, guess=guess)
     guess |= {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
@@ -264,6 +272,13 @@ def _read_one(question: Question) -> Reading:
     if not re.match(r"\W*(?:is|are|was|were|does|do|did|has|have)\b", t.text):
         t.take_all(r"\ball\b")
     t.take_all(r"\b(?:the )?two (?:dates|images|scenes|pictures|days|times)\b|\b(?:which|the|this) one\b")
+    if (roles.zones or region) and fields["what"] == "share" and targets and t.said(_PART_OF_ALL):
+        title = words.title(targets[0])
+        reason = (
+            f"The share that lies there of all {title} in the image, or the share of the ground there? I tell the second: write "
+            f"“what share of … is {title}”. For the first, ask for the area there and for that in the whole image."
+        )
+        return Reading(None, reason, guess=guess)
     if roles.zones:
         if fields["what"] == "exists" and not thresholds and not t.said(r"\b(?:any|there|some|contains?|has|have)\b"):
             reason = "Is there any of it, or is all of it so? Ask whether there is any, or which share it is."
@@ -363,7 +378,7 @@ def _unit(t: Text, question: Question) -> str:
         or t.take(rf"\b(?:expressed |given |measured )?(?:in|as)\s+(?:a\s+|an\s+)?{UNIT}")
         or t.take(rf"\(\s*(?:in\s+)?{UNIT}\s*\)")
         or t.take(r"\b(?:what|which)\s+(?P<unit>percentage|percent|per cent|%)(?!\w)")
-        or t.take(r"\b(?P<unit>percentage)\b(?!\s+change)")
+        or t.take(r"\b(?P<unit>percentage)\b(?!\s+(?:change|points?))")
     )
     if m:
         return unit_of(m["unit"]) or ""

@@ -219,6 +219,13 @@ def test_changes_by_plot(asked: Any, pair: list[Scene], plots: Any) -> None:
     table = run_table(state)
     assert table is not None and table["columns"] == ["Before", "After"] and table["heading"] == "Change"
     assert [r["zone"] for r in table["rows"]] == list(PLOTS)
+    # of what there was, and in points of the whole image, are two numbers
+    whole = [int((v > 0.4).sum()) for v in ndvi]
+    found = asked("What percentage of the vegetation was lost?", pair, [])[0]
+    assert found.unit == "%" and found.value == pytest.approx(100 * (whole[1] - whole[0]) / whole[0], rel=1e-6)
+    found = asked("By how many percentage points did the share of vegetation fall?", pair, [])[0]
+    assert found.value == pytest.approx(100 * (whole[1] - whole[0]) / ndvi[0].size, rel=1e-6)
+    assert " percentage points (" in found.text
     worst = min(lost, key=lambda n: lost[n])
     assert next(r["mark"] for r in table["rows"] if r["zone"] == worst) == "least"
     for text, value in (

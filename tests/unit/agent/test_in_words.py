@@ -200,6 +200,15 @@ def test_of_an_image(text: str, wanted: dict[str, Any]) -> None:
         ("Which two fields lost the most vegetation?", {"is_change": True, "top": 2}, "zone"),
         ("Which field changed the most in NDVI?", {"is_change": True, "change_sign": "", "quantity": "ndvi"}, "zone"),
         ("How many hectares of vegetation disappeared?", {"what": "difference", "of": "area", "unit": "ha"}, "difference"),
+        # in per cent of what there was, or in percentage points
+        *((text, {"what": "difference", "of": "area", "is_relative": True, "unit": ""}, "difference") for text in (
+            "By what percentage did the vegetation area shrink?", "percentage decrease of vegetation",
+            "What percentage of the vegetation was lost?", "What share of the vegetation has disappeared?",
+            "By what percent did the area with NDVI above 0.4 decrease?", "What share of the area with NDVI over 0.4 was lost?")),
+        ("By how much did NDVI fall in percent?", {"of": "statistic", "is_relative": True, "unit": ""}, "difference"),
+        ("By how many percentage points did the vegetation share fall?",
+         {"of": "share", "is_relative": False, "unit": "%"}, "difference"),
+        ("How did the share of vegetation change, in percent?", {"of": "share", "is_relative": False, "unit": "%"}, "difference"),
     ],
 )  # fmt: skip
 def test_of_two_dates(text: str, wanted: dict[str, Any], kind: str) -> None:
@@ -207,6 +216,21 @@ def test_of_two_dates(text: str, wanted: dict[str, Any], kind: str) -> None:
     assert made.steps, made.reason
     agrees(made.form, wanted)
     assert made.answer is not None and made.answer.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("How much did vegetation decrease in percent?", "percentage points"),
+        ("What fraction of the area lost vegetation?", "not told apart"),
+        ("Which area gained vegetation, in ha?", "not told apart"),
+        ("How many hectares lost vegetation?", "not told apart"),
+    ],
+)
+def test_of_two_dates_what_is_refused(text: str, says: str) -> None:
+    made = plan(text, scenes=SETS["pair"], vectors=())
+    assert not made.steps, made.understood
+    assert says in made.reason, made.reason
 
 
 @pytest.mark.parametrize(
@@ -252,6 +276,9 @@ def test_of_files_what_is_refused(text: str, says: str) -> None:
         ("What is the ratio of cars to water?", "no ratio"),
         ("Which fields have NDVI?", "Beyond which number"),
         ("Which fields have more than 5 water?", "by area or by share"),
+        ("Which share of the vegetation lies in the fields?", "of all vegetation"),
+        ("What percentage of the water is inside Mitte?", "of all water"),
+        ("What share of the water lies within 100 m of the roads?", "of all water"),
     ],
 )
 def test_of_an_image_what_is_refused(text: str, says: str) -> None:
