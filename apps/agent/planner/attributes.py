@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from apps.agent.planner.fields import MAX_KEY
@@ -87,6 +88,50 @@ def part_signs(out: Found, vectors: Iterable[VectorInfo], noun_of: Callable[[Vec
     _said_before(out, held, noun_of, plain)
 
 
+def attributes_told(text: str, vectors: Iterable[VectorInfo], plain: frozenset[str], left: Iterable[str] = ()) -> str:
+    """What a refusal says where the words name an attribute of a file, or a value of one, and were not understood so; '' where
+    they name none. ``left``: the words that were not understood."""
+    vectors, low, left = list(vectors), Text(text).text, list(left)
+    for v in vectors:
+        for field in sorted(v.fields, key=len, reverse=True):
+            called = field.lower()
+            is_plain = called in plain or called in _PLAIN or re.fullmatch(_OTHERS, called)
+            if len(called) >= 3 and not is_plain and re.search(rf"(?<![\w\-])(?:{_called(field)})(?:s|es)?(?![\w\-])", low):
+                return (
+                    f"“{field}” is an attribute of {v.name}: features are chosen by it (“where {field} = …”, “with {field} over "
+                    "…”); its values are not listed, added up or averaged."
+                )
+    for v in vectors:
+        for field, counted in v.values.items():
+            for value in counted:
+                if value.strip().lower() in left and _number_of(value) is None:
+                    return f"“{value.strip()}” is a value of {field} in {v.name}: write “where {field} = {value.strip()}”."
+    return ""
+
+
+def limit_not_understood(left: Iterable[str], vector: VectorInfo | None) -> str:
+    """Why a limit that neither a size nor an attribute has is refused; ``left``: the words that were not understood."""
+    left = list(dict.fromkeys(left))
+    if not left:
+        return (
+            "A limit belongs to a question of yes or no here, to a size (“larger than 2 ha”) or to an attribute of a file "
+            "(“where … is over 5”)."
+        )
+    words = ", ".join(f"“{w}”" for w in left[:5])
+    if vector is None or not vector.fields:
+        return f"I do not understand {words} beside a limit; one of size is written “larger than 2 ha”."
+    near = get_close_matches(" ".join(left), [f.lower() for f in vector.fields], 1, 0.7) or [
+        m for w in left for m in get_close_matches(w, [f.lower() for f in vector.fields], 1, 0.7)
+    ]
+    named = next((f for f in vector.fields if near and f.lower() == near[0]), "")
+    if named and named.lower() in left:
+        return f"How {words} belongs to the limit I can't tell; write “with {named} over …”, “under …” or “between … and …”."
+    guess = f" Is “{named}” meant?" if named else ""
+    known = ", ".join(vector.fields[:MAX_OFFERED])
+    have = f"it has {known}" if len(vector.fields) < MAX_OFFERED else f"the first {MAX_OFFERED} are {known}"
+    return f"I do not understand {words} beside a limit: no attribute of {vector.name} that I know.{guess} Of attributes {have}."
+
+
 def some_parts(vector: VectorInfo) -> list[VectorInfo]:
     """Parts of a file that a form offers: those of attributes whose values several features share."""
     if vector.noun == "features":
@@ -145,7 +190,7 @@ def _said_with_its_attribute(
             more = " and others" if len(v.values[field]) > 12 else ""
             out.reason = (
                 f"No feature of {v.name} has just the {field} that is named. Its values are {some}{more}; write “where {field} = "
-                "…”, with “or” between several, “where {field} is not …”, or a number behind “over”, “under” or “between”."
+                f"…”, with “or” between several, “where {field} is not …”, or a number behind “over”, “under” or “between”."
             )
         return
     if _is_of_several(out, m, v, held, field, noun_of):
@@ -191,6 +236,13 @@ def _said_as_limit(
     where = rf"(?:{_WHERE} |(?:that |which )?(?:is |are |was |were )?)"
     lead = rf"(?<![\w\-])(?:of )?{_head(v, out, noun_of)} *{where}(?:{_called(field)})(?![\w\-]) *(?:{_IS} +)?"
     m = re.search(rf"{lead}(?P<said>{_LIMITS})", out.text)
+    if m is None and not any(re.fullmatch(noun_of(o) or "(?!)", field.lower()) for o in held):
+        # "roads with more than 2 lanes"
+        having = r"(?:with|having|(?:that |which )?(?:have|has))(?: an?)?"
+        m = re.search(
+            rf"(?<![\w\-])(?:of )?{_head(v, out, noun_of)} *{having} (?P<said>{_LIMITS}) *(?:{_called(field)})(?![\w\-])",
+            out.text,
+        )
     if m is None or _is_of_several(out, m, v, held, field, noun_of):
         return
     if field.lower() in plain and not re.search(r" (?:attribute|column) ", m[0]):

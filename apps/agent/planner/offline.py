@@ -9,13 +9,14 @@ are compared with the question's words, never read as words.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.planner.analysis_plans import plan_analysis
+from apps.agent.planner.attributes import attributes_told, limit_not_understood
 from apps.agent.planner.conditions import rank_said, two_figures
 from apps.agent.planner.fields import CAN_DO, Form
 from apps.agent.planner.form import plan_from_form
@@ -26,9 +27,9 @@ from apps.agent.planner.limits import UNIT, limits_said, names_in
 from apps.agent.planner.measures import measured_fields
 from apps.agent.planner.places import plan_place
 from apps.agent.planner.roles import read_roles
-from apps.agent.planner.spatial import put_signs
+from apps.agent.planner.spatial import plain_words, put_signs
 from apps.agent.planner.stated import CLEAR, IN_REGION, dates_said, scenes_named, span_said
-from apps.agent.planner.text import Text
+from apps.agent.planner.text import Text, spelled_out
 from apps.agent.planner.things import is_thing
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
 from apps.core.evidence.fold import RunState
@@ -147,9 +148,26 @@ def read_question(question: Question) -> Reading:
     return Reading(form, warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))), guess=guess)
 
 
+_UNTOLD = ("What is asked of them", "I cannot tell what")
+
+
 def _read_one(question: Question) -> Reading:
-    """The form of a question of one figure."""
-    t = Text(question.text)
+    """The form of a question of one figure; where it is none and names an attribute, the reason says what attributes are for."""
+    read = _read_words(question)
+    if read.form is not None or read.code != "NO_ANSWER" or not any(v.fields for v in question.vectors):
+        return read
+    is_untold = read.reason.startswith(_UNTOLD)
+    left = re.findall(r"“([^”]+)”", read.reason) if read.reason.startswith("I do not understand") else []
+    if not is_untold and not left:
+        return read
+    told = attributes_told(question.text, question.vectors, plain_words(), left)
+    if not told:
+        return read
+    return replace(read, reason=told if is_untold else f"{read.reason.removesuffix(CAN_DO)}{told}")
+
+
+def _read_words(question: Question) -> Reading:
+    t = Text(spelled_out(question.text))
     words = lexicon()
     guess: dict[str, Any] = {"what": "statistic"}
     warnings: list[str] = []
@@ -240,11 +258,15 @@ def _read_one(question: Question) -> Reading:
             unit = thresholds[0].unit
         subject = next((v for v in question.vectors if roles.subject.split(":")[1:2] == [v.vector_id]), None)
         is_one = subject is not None and (subject.n == 1 or roles.subject.count(":") > 1)
+        parts = {roles.subject, roles.reference, *roles.others, roles.each, *(w.reference for w in roles.where)}
+        if spare := [n for n in targets if n not in parts]:
+            reason = f"{_quoted([words.title(n) for n in spare])} is named, and I do not see what part it plays."
+            return Reading(None, f"{reason} {CAN_DO}", guess=guess)
         read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "", is_one=is_one)
         if isinstance(read, str):
             return Reading(None, read, guess=guess)
         if bound and read["what"] != "exists":
-            return Reading(None, "A limit belongs to a question of yes or no here.", guess=guess)
+            return Reading(None, limit_not_understood(t.left_over(), subject), guess=guess)
         fields: dict[str, Any] | None = read
     elif roles.kind == "rows":
         told = of_rows(t, quantity, targets, thresholds, unit, roles.rows_as)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.units import UNIT_PATTERN
 
 # 'Could you tell me …' asks what follows, not whether one could.
 _POLITE = re.compile(
@@ -12,6 +14,17 @@ _POLITE = re.compile(
     r"calculate|compute|determine|estimate|measure|report|count)(?: me| us)?\b|"
     r"i(?: would|'d)? (?:like|want|need) to know\b|do you know\b)"
 )
+
+
+_LARGE = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9}
+_SPELLED = re.compile(
+    rf"(?<![\w.,])(\d{{1,12}}(?:\.\d{{1,9}})?) ({'|'.join(_LARGE)}) (?=(?:{UNIT_PATTERN})(?![\w²^]))", re.IGNORECASE
+)
+
+
+def spelled_out(text: str) -> str:
+    """The text with "1.5 million km²" as "1500000 km²"; such a word without a unit of area or length behind it stays."""
+    return _SPELLED.sub(lambda m: f"{Decimal(m[1]).scaleb(_LARGE[m[2].lower()]).normalize():f} ", text)
 
 
 class Text:

@@ -66,7 +66,9 @@ class VectorInfo(BaseModel):
         n = sum(held[v] for v in values)
         first = next(iter(self.kinds))
         told = " or ".join(f"“{v.strip()}”" for v in values[:6])
-        if len(values) > 6:
+        if len(values) == 7:
+            told += f" or “{values[6].strip()}”"
+        elif len(values) > 7:
             told += f" or one of {len(values) - 6} other values"
         return self.model_copy(update={
             "vector_id": f"{self.vector_id}/{_escaped(field)}={'|'.join(_escaped(v) for v in values)}",

@@ -316,6 +316,8 @@ WHEAT = "vector:fields/crop=wheat|Wheat "
         ("Area of the maize fields in fields.geojson", {"target": "vector:fields/crop=maize"}),
         ("How many fields with class 3.0 are there?", {"target": "vector:fields/class=3"}),
         ("How many fields with class 12 are there?", {"target": "vector:fields/class=12.0"}),
+        ("How many fields with more than 4 yield are there?", {"target": "vector:fields/yield=5.0|7.25"}),
+        ("How many fields larger than 1.5 million m2 are there?", {"what": "count", "where": [size(">", 1.5e6, "m2")]}),
         ("area of fields with owner A or B", {"target": "vector:fields/owner=A or B"}),
         ("area of fields with owner A", {"target": "vector:fields/owner=A"}),
         ("area of fields with owner = müller & söhne: 50%|a/b=c",
@@ -422,6 +424,15 @@ def test_whether_there_is_any_in_polygons() -> None:
         ("What is the area of wheat and maize fields?", "“wheat”"),
         ("What is the area of all fields except the wheat fields?", ""),
         ("How many fields with owner A and crop wheat are there?", ""),
+        # words that no file knows beside a limit, and attributes that more is asked of than to choose by them
+        ("How many fields with a yield over 5 people are there?", "“people” is named"),
+        ("How many fields with a yeild over 5 are there?", "Is “yield” meant?"),
+        ("How many fields with a price over 5 are there?", "“price” beside a limit"),
+        ("How many fields have height > 5?", "crop, class, owner"),
+        ("What is the total yield of the fields?", "“yield” is an attribute of fields"),
+        ("Which field has the highest yield?", "not listed, added up or averaged"),
+        ("How many fields are there in maize?", "write “where crop = maize”"),
+        ("How many fields with owner Smith are there?", "“where owner is not …”"),
     ],
 )
 def test_values_that_are_refused(text: str, says: str) -> None:
