@@ -617,7 +617,16 @@ def no_failure_text(case: Case) -> Finding:
 
 @check("log_without_errors", "warn", catches=("silent failure text", "dropped tile"), reads=("/status/log",))
 def log_without_errors(case: Case) -> Finding:
-    """The log of a call that says ok holds no error."""
+    """The log of a call that says ok holds no error; a line that calls itself an error is not only warned of."""
+    told = [line.message for line in case.observation.status.log if line.level == "error"]
+    if told and case.observation.status.state == "ok":
+        return failed(
+            "The call says that it went well, its own log says that it failed; say failed or partial, or call it again.",
+            measured=told[0][:200],
+            expected="none",
+            at=("/status/log",),
+            severity="block",
+        )
     bad = [
         line.message
         for line in case.observation.status.log

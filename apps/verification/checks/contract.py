@@ -20,7 +20,7 @@ from apps.verification.case import (
 )
 from apps.verification.checks.catalogue import check
 from apps.verification.formulas import INDICES
-from apps.verification.units import dimension, split_rate
+from apps.verification.units import dimension, factor, split_rate
 
 # result kind → dimensions that its unit may have; kinds that are not here may have any known unit
 KIND_DIMENSIONS: dict[str, frozenset[str]] = {
@@ -87,9 +87,53 @@ def _metric(case: Case) -> str:
     return str(spec.get("metric", "")) if case.observation.tool == "measure" and isinstance(spec, dict) else ""
 
 
+# Statistics that are in the unit of the values that they are of.
+_UNIT_KEPT = frozenset({"mean", "median", "min", "max", "percentile", "range", "iqr", "std", "sum"})
+# Operators that leave the unit of their first input as it is.
+_UNIT_PASSED = frozenset({"raster.product.apply_mask", "raster.product.composite"})
+
+
+def _unit_of_source(case: Case) -> tuple[str, str]:
+    """(unit, what) of the values under a statistic: of a spectral index 1, of a band its own; ("", "") where it is not known."""
+    node = case.nodes.get(case.output)
+    if node is None:
+        return ("1", "a spectral index") if case.observation.result.quantity.strip().lower() in INDICES else ("", "")
+    statistic = str(node["params"].get("statistic") or "mean").lower()
+    if node["op"] not in ("raster.summarize.statistic", "raster.summarize.series") or not node["inputs"]:
+        return "", ""
+    if _SAME_STATISTIC.get(statistic, statistic) not in _UNIT_KEPT or node["params"].get("over") == "count_above":
+        return "", ""
+    for _ in range(len(case.nodes)):
+        node = case.nodes.get(node["inputs"][0]) if node["inputs"] else None
+        if node is None or node["op"] not in _UNIT_PASSED:
+            break
+    if node is None:
+        return "", ""
+    if node["op"] == "raster.product.index":
+        return "1", "a spectral index"
+    role = node["params"].get("role")
+    if node["op"] != "raster.product.band" or not isinstance(role, str):
+        return "", ""
+    under = _scenes_under(case, node["inputs"])
+    units = {b.unit for s in case.scenes.values() if s.scene_id in under for b in s.bands if b.role == role}
+    return (next(iter(units)), f"the band {role}") if len(units) == 1 else ("", "")
+
+
+def _is_one_unit(one: str, other: str) -> bool:
+    """Whether two units are one by their table; unknown ones are not told apart."""
+    plain = {"reflectance": "fraction", "count": "fraction"}
+    a, b = dimension(one), dimension(other)
+    if a is None or b is None:
+        return True
+    if a == b == "temperature":
+        return ("K" in one or "kelvin" in one) == ("K" in other or "kelvin" in other)
+    return plain.get(a, a) == plain.get(b, b) and factor(one) == factor(other)
+
+
 @check("unit_fits_kind", catches=("wrong unit", "degrees as metres"), reads=("/result/unit", "/result/kind"))
 def unit_fits_kind(case: Case) -> Finding:
-    """Areas are in units of area, distances in units of length, counts and shares without one, densities in one over an area."""
+    """Areas are in units of area, distances in units of length, counts and shares without one, densities in one over an area;
+    the statistic of an index has no unit, that of a band the band's."""
     allowed = KIND_DIMENSIONS.get(case.kind)
     if case.kind == "ratio" and _metric(case) == "density":
         allowed = frozenset({"density"})
@@ -103,8 +147,28 @@ def unit_fits_kind(case: Case) -> Finding:
             expected="…/year",
             at=("/result/unit",),
         )
+    if case.kind in ("statistic", "series") and found is not None:
+        own, what = _unit_of_source(case)
+        if own and not _is_one_unit(own, case.observation.result.unit):
+            return failed(
+                f"A statistic of {what} is in {own!r}, as its values are, and not in {case.observation.result.unit!r}; give the "
+                "value in that unit.",
+                measured=case.observation.result.unit,
+                expected=own,
+                at=("/result/unit", "/arguments/nodes"),
+            )
+        if own:
+            return passed("The unit is that of the values.", measured=case.observation.result.unit, expected=own,
+                          at=("/result/unit",))
     if allowed is None or found is None:
         return not_applicable("no unit is prescribed for this kind")
+    if case.kind == "count" and factor(case.observation.result.unit) != 1.0:
+        return failed(
+            f"A count is a plain number and not in {case.observation.result.unit!r}.",
+            measured=case.observation.result.unit,
+            expected="1",
+            at=("/result/unit", "/result/kind"),
+        )
     if found == "pixel" and case.kind in PIXEL_KINDS and not any(s.grid.crs or s.gsd_m for s in case.used_scenes):
         return passed(
             "Pixels, since no scene says how large one is.", measured=case.observation.result.unit, at=("/result/unit",)
