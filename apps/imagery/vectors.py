@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 import stat
 import sys
@@ -313,11 +314,17 @@ def csv_features(text: str, name: str, crs: str | None) -> tuple[list[dict[str, 
             400,
         )
     out: list[dict[str, Any]] = []
-    n_bad = 0
+    n_bad, n_long = 0, 0
+    bad = ""
+    is_grouping = bool(x and y and not (lon and lat)) and not _is_geographic(crs)
     for row in rows:
+        if any(str(v or "").strip() for v in row.get(None) or ()):
+            # which of its fields is which is not known
+            n_long += 1
+            continue
         try:
             if (lon and lat) or (x and y):
-                at = [float(str(row[c]).replace(",", ".")) for c in ((lon, lat) if lon and lat else (x, y)) if c]
+                at = [_number(str(row[c]), is_grouping=is_grouping) for c in ((lon, lat) if lon and lat else (x, y)) if c]
                 if len(at) != 2 or not all(math.isfinite(v) for v in at):
                     raise ValueError("not finite")
                 geometry: Any = {"type": "Point", "coordinates": at}
@@ -325,6 +332,7 @@ def csv_features(text: str, name: str, crs: str | None) -> tuple[list[dict[str, 
                 geometry = json.loads(shapely.to_geojson(shapely.from_wkt(row[str(wkt)])))
         except (ValueError, TypeError, KeyError, shapely.errors.GEOSException):
             n_bad += 1
+            bad = bad or ", ".join(str(row[c]) for c in ((lon, lat) if lon and lat else (x, y) if x and y else (wkt,)) if c)[:60]
             continue
         held = {
             str(k)[:60]: str(v)[:MAX_TEXT]
@@ -340,5 +348,43 @@ def csv_features(text: str, name: str, crs: str | None) -> tuple[list[dict[str, 
                 "Cut it to the area in question.",
                 413,
             )
+    if n_long and not out:
+        raise _refuse(
+            "UNREADABLE",
+            f"“{name}” cannot be read.",
+            f"{n_long} of its rows have more fields than its heading names; it is not known which is which.",
+            "Where a comma stands in a number, part the columns by semicolons or put the number in quotation marks.",
+        )
+    if n_bad and not out:
+        raise _refuse(
+            "UNREADABLE",
+            f"“{name}” has no readable coordinates.",
+            f"None of its {n_bad} rows has plain numbers in its columns of coordinates; the first has “{bad}”.",
+            "Write decimal degrees or metres without signs of thousands (48.1, not 48°06'N; 500000, not 500,000).",
+        )
     warnings = [f"{n_bad} rows have no readable coordinates and are left out."] if n_bad else []
+    if n_long:
+        warnings.append(f"{n_long} rows have more fields than the heading names and are left out.")
     return out, crs, source, warnings
+
+
+_GROUPED = re.compile(r"\s*[+-]?\d{1,3},\d{3}\s*")
+
+
+def _number(text: str, *, is_grouping: bool) -> float:
+    """A number with a point or a comma before its decimals. ValueError where it is none, or where the comma may as well part
+    thousands (``is_grouping``)."""
+    if is_grouping and _GROUPED.fullmatch(text):
+        raise ValueError("the comma may part thousands or decimals")
+    return float(text.replace(",", "."))
+
+
+def _is_geographic(crs: str) -> bool:
+    """Whether coordinates in it are degrees; a CRS that is not known is refused later."""
+    from pyproj import CRS
+    from pyproj.exceptions import CRSError
+
+    try:
+        return bool(CRS.from_user_input(crs).is_geographic)
+    except CRSError:
+        return False

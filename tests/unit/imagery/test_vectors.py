@@ -74,6 +74,27 @@ def test_kml_and_tables(tmp_path: Path) -> None:
     assert (features[0]["geometry"]["coordinates"], crs) == ([1.0, 2.0], "EPSG:4326")
 
 
+def test_a_comma_in_a_number_is_never_taken_for_the_end_of_a_field_or_of_a_thousand() -> None:
+    """Decimal commas in a table parted by commas would put a point of Munich at 48° N, 1° E."""
+    for text, crs, says in (
+        ("name,lat,lon\na,48,1,11,5\nb,48,2,11,6\n", None, "more fields than its heading"),
+        ("name,x,y\na,\"500,000\",\"300,000\"\n", "EPSG:27700", "500,000, 300,000"),
+        ("name,lat,lon\na,48°06'00N,11°30'00E\n", None, "48°06'00N"),
+        ("name,lat,lon\na,33.9S,18.4E\n", None, "33.9S"),
+    ):
+        with pytest.raises(UserError) as caught:
+            csv_features(text, "t.csv", crs)
+        assert caught.value.code == "UNREADABLE" and says in caught.value.why
+    table, _, _, warnings = csv_features("name,lat,lon\na,48.1,11.5\nb, Inc.,48.2,11.6\nc,48.3,11.7,\n", "t.csv", None)
+    assert [f["geometry"]["coordinates"] for f in table] == [[11.5, 48.1], [11.7, 48.3]]
+    assert warnings == ["1 rows have more fields than the heading names and are left out."]
+    for text, crs in (("name;lat;lon\na;48,100;11,5\n", None), ("name;x;y\na;11,500;48,1\n", "EPSG:4326")):
+        table, _, _, warnings = csv_features(text, "t.csv", crs)
+        assert (table[0]["geometry"]["coordinates"], warnings) == ([11.5, 48.1], [])
+    table, *_ = csv_features("name;x;y\na;500000,25;5300000,5\n", "t.csv", "EPSG:32632")
+    assert table[0]["geometry"]["coordinates"] == [500000.25, 5300000.5]
+
+
 def test_empty_and_broken_geometries_are_told(tmp_path: Path) -> None:
     bow = {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}
     found = vector_read(geojson(tmp_path / "a.geojson", SQUARE, None, bow), "a.geojson")
