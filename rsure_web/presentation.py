@@ -402,6 +402,8 @@ def _row(name: str, value: Any) -> dict[str, Any]:
         "is_head": False,
         "is_part": False,
         "is_missing": value is None,
+        # a figure that is broken in two lines reads as another one
+        "is_figure": _is_number(value),
         # records and heaps of numbers are summed up in the row and shown whole on demand
         "whole": pretty_json(value) if is_records or is_crowded else "",
     }

@@ -37,6 +37,9 @@ def series_chart(observation: Observation) -> dict[str, Any] | None:
     # what the analysis of a series says is one number; the series itself is of what was analysed
     is_analysis = "/series_analysis/" in observation.configuration.fine
     unit = "1" if is_analysis else observation.result.unit
+    if observation.result.kind == "trend":
+        # a slope is a change per year; the dates carry values
+        unit = unit.removesuffix("/year")
     quantity = observation.result.quantity
     if is_analysis:
         quantity = quantity.rpartition(" of ")[2]

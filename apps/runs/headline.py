@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
+from apps.agent.plurals import things_text
 from apps.agent.units import number_text
 from apps.core.evidence.observation import Evidence, LayerRef, Observation
 from apps.core.geo.scene import SceneInfo
+from apps.tools.contract import Relation
 
 # abbreviations that are written in capitals
 _CAPITALS = frozenset(
     {"ndvi", "ndwi", "mndwi", "ndbi", "ndmi", "evi", "savi", "nbr", "ndsi", "bsi", "ndti", "lst", "nir", "vv", "vh"}
 )
+
+# how what is measured is tied to something else, in the words of a quantity
+_RELATIONS = "|".join(re.escape(r.replace("_", " ")) for r in get_args(Relation) if r)
 
 # what the number of a layer counts, of one and of many
 _COUNTED = {
@@ -27,8 +33,9 @@ _COUNTED = {
 
 
 def quantity_text(name: str) -> str:
-    """``ndvi_change`` → ``NDVI change``."""
-    return " ".join(w.upper() if w in _CAPITALS else w for w in name.replace("_", " ").split(" "))
+    """``ndvi_change`` → ``NDVI change``; the name of a file keeps its letters."""
+    parts = (word if "." in word else word.replace("_", " ") for word in name.split(" "))
+    return " ".join(w.upper() if w in _CAPITALS else w for w in " ".join(parts).split(" "))
 
 
 def _figure(value: float | int, unit: str = "1") -> str:
@@ -68,10 +75,22 @@ def headline(observation: Observation) -> tuple[str, str]:
         return f"{len(result.items):,} rows", what or "table"
     if result.kind == "ratio" and isinstance(result.value, float | int) and result.unit == "1":
         return f"{100 * float(result.value):.2f} %", what or "share"
-    if result.kind == "count" and result.value is not None:
-        # "54 tree inside park", not "54 number of tree"
-        what = what.removeprefix("number of ")
+    if result.kind == "count" and isinstance(result.value, int | float):
+        # "54 trees inside park", not "54 number of tree"
+        what = _counted(result.quantity, result.value) or what
     return value_text(result.value, result.unit), what or result.kind
+
+
+def _counted(quantity: str, n: float) -> str:
+    """``number of tree inside park`` → ``trees inside park``, and ``tree inside park`` of one; empty where it is no number of."""
+    said = re.fullmatch(rf"number of (.+?)((?:(?: (?:{_RELATIONS})\b|, for each of ).*)?)", quantity)
+    return quantity_text(things_text(said[1], n) + said[2]) if said else ""
+
+
+def is_said(words: str, text: str) -> bool:
+    """Whether a text says these words already, whatever their case, their blanks and how they end."""
+    one, whole = (" ".join(t.lower().split()).rstrip(".… ") for t in (words, text))
+    return bool(one) and one in whole
 
 
 def carried_text(value: float, interval: tuple[float, float], unit: str = "1", *, is_count: bool = False) -> tuple[str, str]:

@@ -55,11 +55,17 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
     spec = observation.arguments.get("spec")
     metric = str(spec.get("metric")) if isinstance(spec, dict) else "figure"
     return {
-        "title": f"{quantity_text(observation.result.quantity) or 'Figure'}, by polygon", "step": observation.step,
+        "title": _by_polygon(quantity_text(observation.result.quantity) or "Figure"), "step": observation.step,
         "unit": row_unit(observation), "heading": metric.capitalize() if observation.tool == "measure" else "Value",
         "columns": (["Interval"] if has_bounds else []) + [c[1] for c in columns] + (["Place"] if has_places else []),
         "rows": rows, "n": len(rows),
     }  # fmt: skip
+
+
+def _by_polygon(what: str) -> str:
+    """``NDVI`` → ``NDVI, by polygon``; "for each of" a file says it already, unless it is the file that is measured."""
+    of, _, file = what.partition(", for each of ")
+    return what if file and not of.endswith(f" of {file}") else f"{of}, by polygon"
 
 
 # Of an item, what a person does not read: ids, and geometry that the map shows.

@@ -28,7 +28,7 @@ from apps.runs import selectors, services, thumbnail
 from apps.runs.arguments import choices_from_text, geometry_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
-from apps.runs.headline import detail_text, evidence_for_reading, headline, scene_detail, scene_title
+from apps.runs.headline import detail_text, evidence_for_reading, headline, is_said, scene_detail, scene_title
 from apps.runs.history import asks_shown, correction_shown, observation_history, served_ask
 from apps.runs.inspector import values_at
 from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fields
@@ -43,6 +43,8 @@ STATUS_WORDS = {
     "failed": "Failed",
     "cancelled": "Cancelled",
 }
+# what made an answer a new one, by the first word of its event's cause; a verdict's cause is its id alone
+_CAUSES = {"undo": "the verdict was undone", "evidence": "the evidence that a person asked for"}
 
 
 def person(request: HttpRequest) -> User:
@@ -66,6 +68,10 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
         note = held.decision.reasons[0]
     elif failed:
         note = failed[0].message
+    is_failed = held.observation.status.state == "failed"
+    if is_failed and is_said(what, note):
+        note = ""  # the line says it: a failed tool has no figure, but a reason
+    warnings = [line.message for line in held.observation.status.log if line.level == "warning"]
     return {
         "held": held,
         "o": held.observation,
@@ -80,7 +86,8 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
         "asks": asks_shown(held),
         "serves": served_ask(state, held),
         "in_history": state.is_in_history(held.id),
-        "warnings": [line.message for line in held.observation.status.log if line.level == "warning"],
+        "is_failed": is_failed,
+        "warnings": [w for w in warnings if not is_said(w, note) and not (is_failed and is_said(w, what))],
     }
 
 
@@ -107,7 +114,7 @@ def run_context(user: User | None, run: Run, state: RunState) -> dict[str, Any]:
         "steps": steps,
         "answer": answer,
         "before": state.answer_before,
-        "before_is_evidence": bool(state.answers) and state.answers[-1].cause.startswith("evidence "),
+        "before_what": _CAUSES.get((state.answers[-1].cause if state.answers else "").partition(" ")[0], "the verdict"),
         "cites": [{"id": i, "step": by_id.get(i, "?")} for i in (answer.based_on if answer else ())],
         "claims": [
             {"text": c.text, "cites": [{"id": i, "step": by_id.get(i, "?")} for i in c.based_on]}

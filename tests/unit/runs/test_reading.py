@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from apps.agent.plurals import many_of, things_text
 from apps.core.evidence.observation import Configuration, LayerRef, Observation, Result, Status, TaskRef
 from apps.core.geo.grid import Grid
 from apps.runs.charts import series_chart
-from apps.runs.headline import detail_text, headline, layer_size
-from apps.runs.tables import items_table
+from apps.runs.headline import detail_text, headline, is_said, layer_size
+from apps.runs.tables import items_table, rows_table
 from rsure_web.presentation import evidence_rows, layer_place
 
 DIGEST = "sha256:" + "a" * 64
@@ -57,8 +58,51 @@ def test_a_layer_of_boxes_is_no_bare_number() -> None:
     assert headline(found) == ("8 boxes", "plane")
 
 
-def test_a_count_says_what_it_counts() -> None:
-    assert headline(said(kind="count", quantity="number of tree inside park", value=54)) == ("54", "tree inside park")
+@pytest.mark.parametrize(
+    ("quantity", "value", "what"),
+    [
+        ("number of tree inside park", 54, "trees inside park"),
+        ("number of tree inside park", 1, "tree inside park"),
+        ("number of palm tree", 0, "palm trees"),
+        ("number of person", 2, "people"),
+        ("number of water", 3, "pieces of water"),
+        ("number of bare", 1, "piece of bare ground"),
+        ("number of my_stations.geojson within roads.geojson", 5, "features of my_stations.geojson within roads.geojson"),
+        ("number of tree, for each of parks", 2.5, "trees, for each of parks"),
+        ("instances", 4, "instances"),
+    ],
+)
+def test_a_count_says_what_it_counts(quantity: str, value: float, what: str) -> None:
+    assert headline(said(kind="count", quantity=quantity, value=value))[1] == what
+
+
+def test_every_object_and_class_has_a_plural_that_english_knows() -> None:
+    from apps.agent.planner.lexicon import lexicon
+
+    for one, many in (entry.title for entry in lexicon().objects.values()):
+        assert (things_text(one, 1), things_text(one, 2)) == (one, many)
+        assert many_of(many) == many
+    # classes of models that the lexicon has no word for
+    plurals = {
+        "harbour": "harbours", "swimming-pool": "swimming-pools", "baseball diamond": "baseball diamonds", "bush": "bushes",
+        "cherry": "cherries", "quay": "quays", "box": "boxes", "aircraft": "aircraft", "grass": "pieces of grass",
+    }  # fmt: skip
+    assert {one: things_text(one, 7) for one in plurals} == plurals
+
+
+def test_what_a_line_says_is_not_said_again() -> None:
+    assert is_said("10 of 11 windows are unlike.", "contract.x: The tool names none: 10 of 11 windows are  unlike (scope).")
+    assert not is_said("", "anything") and not is_said("the trend is not significant", "it spans a year")
+
+
+def test_the_slope_of_a_series_is_per_year_and_its_values_are_not() -> None:
+    items = tuple({"date": f"201{k}-01-01", "value": 0.5 + k / 10} for k in range(4))
+    for unit, of_values in (("1/year", "1"), ("degC/year", "degC")):
+        chart = series_chart(
+            said("raster.summarize/trend.linear/ndvi", kind="trend", value=0.1, unit=unit, quantity="ndvi", items=items)
+        )
+        assert chart is not None and chart["unit"] == of_values
+        assert "year" not in chart["points"][0]["value"]
 
 
 def test_an_interval_whose_ends_are_written_alike_is_not_told() -> None:
@@ -174,3 +218,24 @@ def test_figures_by_name_are_each_said() -> None:
         "masked": "", "source": "0", "undefined": "0", "masked out": "0", "outside region": "0",
     }  # fmt: skip
     assert rows(resolution_m={f"d{k}": 231.656 for k in range(12)}) == {"resolution m": "231.7 (each of 12)"}
+
+
+def test_a_figure_of_the_evidence_is_marked_so_that_it_is_not_broken_in_two_lines() -> None:
+    found = {
+        r["name"]: r["is_figure"] for r in evidence_rows({"not_seen_m2": 1993516, "rule": "pixel centre inside", "given": True})
+    }
+    assert found == {"not seen m2": True, "rule": False, "given": False}
+
+
+@pytest.mark.parametrize(
+    ("quantity", "title"),
+    [
+        ("ndvi", "NDVI, by polygon"),
+        ("area of fields.geojson, for each of fields.geojson", "area of fields.geojson, by polygon"),
+        ("length of roads.geojson, for each of fields.geojson", "length of roads.geojson, for each of fields.geojson"),
+    ],
+)
+def test_a_table_does_not_say_twice_what_its_rows_are(quantity: str, title: str) -> None:
+    items = tuple({"zone": z, "value": v} for z, v in (("north", 2.0), ("south", 3.0)))
+    table = rows_table(said("area/auto-each/extent", kind="table", unit="ha", quantity=quantity, items=items))
+    assert table is not None and table["title"] == title
