@@ -1,11 +1,13 @@
 """Override and undo: the answer before and after, and the prior back to the digit."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
 import pytest
 from django.db import close_old_connections, connection
+from django.test import Client
 
 from apps.accounts.models import Project, User
 from apps.accounts.services import membership_set
@@ -31,7 +33,15 @@ def revise(run: Run) -> None:
     assert run_execute_now(run_id=run.pk)
 
 
-def test_reject_withdraws_the_answer_and_undo_restores_all_to_the_digit(ask: Any, analyst: User) -> None:
+def shown(client: Client, run: Run) -> str:
+    """Words of the run's page and of its report, where both say the same of the answer before."""
+    page, report = (re.sub("<[^>]*>", "", client.get(f"/runs/{run.pk}/{end}").content.decode()) for end in ("", "report/"))
+    said = re.findall(r"Before the [a-z ]+: ", page)
+    assert said and said == re.findall(r"Before the [a-z ]+: ", report)
+    return said[0]
+
+
+def test_reject_withdraws_the_answer_and_undo_restores_all_to_the_digit(ask: Any, analyst: User, client: Client) -> None:
     run = ask("What is the mean NDVI?")
     row = ObservationRow.objects.get(run=run)
     before, answer = prior_of(row), selectors.run_state(run.pk).answer
@@ -47,9 +57,12 @@ def test_reject_withdraws_the_answer_and_undo_restores_all_to_the_digit(ask: Any
     assert prior_of(row)[0] < before[0]
     assert prior_of(row)[2] == before[2] + 1
     verdict_undo(user=analyst, verdict_id=record.pk, enqueue=False)
+    client.force_login(analyst)
+    assert "Before the verdict: " in shown(client, run)
     revise(run)
     state = selectors.run_state(run.pk)
     assert state.answer == answer
+    assert "Before the verdict was undone: " in shown(client, run)
     assert prior_of(row) == before
     row.refresh_from_db()
     assert row.verdict == "" and row.is_under_answer
