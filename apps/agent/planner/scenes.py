@@ -84,6 +84,14 @@ class SceneChooser:
             what = self.words.title(f.quantity if is_of_quantity else lame[0])
             is_open = any(b.role == "unknown" for s in scenes for b in s.bands)
             how = "Say which band is which, and ask again." if is_open else "The image has no such band; add one that has it."
+            elsewhere = {role: next((s.name for s in scenes if role in s.roles), "") for role in lacking}
+            if len(scenes) > 1 and all(elsewhere.values()):
+                names = list(dict.fromkeys(elsewhere.values()))
+                how = (
+                    f"No image has all that is needed: {best.name} lacks what {' and '.join(names)} "
+                    f"{'has' if len(names) == 1 else 'have'}. Stack files of one grid, each with another band, on the page "
+                    "Imagery; on the command line, give such files alone."
+                )
             needs: dict[str, Any] = {"roles": list(lacking)}
             if (self.measured() == "area" or f.what == "distance") and all(
                 s.grid.crs is None and s.gsd_m is None for s in scenes

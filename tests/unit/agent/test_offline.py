@@ -57,6 +57,7 @@ SERIES = (
 )
 SETS: dict[str, list[SceneInfo]] = {
     "one": [scene("a")],
+    "apart": [scene("a", roles=("red",)), scene("b", roles=("green",)), scene("c", roles=("nir",))],
     "s2": [scene("a", roles=SENTINEL2)],
     "pair": [scene("b", roles=LANDSAT, acquired="2002-11-25"), scene("a", roles=LANDSAT, acquired="2002-07-20")],
     "series": [scene(f"m{i}", roles=("ndvi",), acquired=d) for i, d in enumerate(SERIES)],
@@ -399,6 +400,9 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("unknown", "What is the mean NDVI?", "NEEDS_BANDS", "near infrared and red"),
     ("unknown", "How much water is there in km2?", "NEEDS_BANDS", "green"),
     ("png", "What is the mean NDVI?", "NEEDS_BANDS", "near infrared"),
+    ("apart", "What is the mean NDVI?", "NEEDS_BANDS", "a.tif lacks what c.tif has. Stack files of one grid"),
+    ("apart", "How much water is there in km2?", "NEEDS_BANDS", "b.tif lacks what c.tif has. Stack"),
+    ("apart", "What is the mean NDBI?", "NEEDS_BANDS", "no such band; add one"),
     ("png", "How many hectares is vegetation?", "NEEDS_GSD", "ground sampling distance"),
     ("png", "How far are the cars from the trees?", "NEEDS_GSD", "ground sampling distance"),
     ("png", "Which is larger, vegetation or water?", "NEEDS_BANDS", "Water needs"),
