@@ -55,7 +55,7 @@ def stack_name(names: Sequence[str]) -> str:
     """What the names have in common at the start, or the first name with a plus."""
     stems = [Path(n).stem for n in names]
     n_equal = next((i for i, letters in enumerate(zip(*stems, strict=False)) if len(set(letters)) > 1), min(map(len, stems)))
-    stem = re.sub(r"[_\-. ]*(?:sr|st)?[_\-. ]*(?:band|b)?$", "", stems[0][:n_equal], flags=re.I)
+    stem = re.sub(r"[_\-. ]*(?:sr|st)?[_\-. ]*(?:(?<![a-z0-9])(?:band|b)\d+|band|b)?$", "", stems[0][:n_equal], flags=re.I)
     return f"{stem}.tif" if len(stem) >= 2 else f"{Path(names[0]).stem}+{len(names) - 1}.tif"
 
 

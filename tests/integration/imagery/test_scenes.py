@@ -24,7 +24,7 @@ from apps.imagery.models import Scene
 from apps.imagery.readers import SceneReader, open_scene
 from apps.imagery.sample import sample_load
 from apps.imagery.selectors import scene_get_for_user, scene_paths, scenes_for_ask
-from apps.imagery.stacking import common_dtype
+from apps.imagery.stacking import common_dtype, stack_name
 from tests.unit.imagery.rasters import write
 from tests.unit.tools.rasters import Bench
 
@@ -249,6 +249,16 @@ def test_a_stack_of_delivered_bands_keeps_the_products_scale_fill_and_bits(proje
     (("float32", "float32"), "float32"), (("int16", "uint16"), None), (("uint8", "float32"), None)])  # fmt: skip
 def test_types_that_fit_into_one_of_them(types: tuple[str, ...], common: str | None) -> None:
     assert common_dtype(types) == common
+
+
+@pytest.mark.parametrize(("names", "stack"), [
+    (["T18TWL_20200505T155911_B02.jp2", "T18TWL_20200505T155911_B08.jp2"], "T18TWL_20200505T155911.tif"),
+    (["T18TWL_20200505T155911_B11.jp2", "T18TWL_20200505T155911_B12.jp2"], "T18TWL_20200505T155911.tif"),
+    (["LC08_L2SP_02_T1_SR_B4.TIF", "LC08_L2SP_02_T1_QA_PIXEL.TIF"], "LC08_L2SP_02_T1.tif"),
+    (["field_band10.tif", "field_band11.tif"], "field.tif"), (["in_lab1.tif", "in_lab12.tif"], "in_lab1.tif"),
+    (["B02.tif", "B03.tif"], "B02+1.tif")])  # fmt: skip
+def test_a_stack_is_called_after_what_its_files_share(names: list[str], stack: str) -> None:
+    assert stack_name(names) == stack
 
 
 def test_files_that_do_not_fit_are_no_stack(project: Project, raw: Scene, tmp_path: Path) -> None:
