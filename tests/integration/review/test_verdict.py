@@ -38,7 +38,7 @@ def shown(client: Client, run: Run) -> str:
     page, report = (re.sub("<[^>]*>", "", client.get(f"/runs/{run.pk}/{end}").content.decode()) for end in ("", "report/"))
     said = re.findall(r"Before the [a-z ]+: ", page)
     assert said and said == re.findall(r"Before the [a-z ]+: ", report)
-    return said[0]
+    return str(said[0])
 
 
 def test_reject_withdraws_the_answer_and_undo_restores_all_to_the_digit(ask: Any, analyst: User, client: Client) -> None:
