@@ -539,7 +539,8 @@ def scene_delete(*, scene: Scene) -> None:
 def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, name: str = "") -> Scene:
     """One scene of several files that each hold bands of it, in the order given: same grid, data types that fit into one.
 
-    Roles, dates and fill are derived anew over all bands; the files stay as scenes of their own. UserError BAD_ARGUMENT
+    Roles, dates and fill are derived anew over all bands; what a person said alike of every file (unit, scale, nodata, …) is
+    said of the stack. The files stay as scenes of their own. UserError BAD_ARGUMENT
     where they do not fit each other.
     """
     from apps.imagery.stacking import check_stack, stack_facts, stack_name, write_stack
@@ -559,7 +560,10 @@ def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, 
             cog = artifact_put(data=target, project_id=project.pk, media_type=COG_TYPE, name=f"{Path(name).stem}.tif")
     sources = [{"name": i.name, "artifact": i.artifact, "n_bands": len(i.bands)} for i in infos]
     dates = {i.acquired_at for i in infos if i.acquired_at}
-    hints = SceneHints(acquired_at=dates.pop()) if len(dates) == 1 else SceneHints()
+    own = {"roles", "looks_right", "variable", "time_index"}
+    said = [SceneHints.model_validate(s.hints).model_dump(exclude=own) for s in scenes]
+    alike = {k: v for k, v in said[0].items() if all(one[k] == v for one in said)}
+    hints = SceneHints(**{**alike, "acquired_at": dates.pop() if len(dates) == 1 else None})
     scene = Scene.objects.create(
         project=project, name=name, original_id=cog.digest, created_by=user, sources=sources,
         hints=hints.model_dump(mode="json", exclude_defaults=True),

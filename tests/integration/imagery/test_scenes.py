@@ -261,6 +261,18 @@ def test_a_stack_is_called_after_what_its_files_share(names: list[str], stack: s
     assert stack_name(names) == stack
 
 
+def test_what_a_person_says_of_every_file_is_said_of_their_stack(project: Project, tmp_path: Path) -> None:
+    """``--unit`` of a question about band files: before, the stack was in stored numbers again."""
+    files = []
+    for name, role, value, sensor in (("one", "red", 0.2, "Sky"), ("two", "nir", 0.6, "Sea")):
+        path = write(tmp_path / f"{name}.tif", np.full((1, 9, 9), value, np.float32))
+        said = SceneHints(unit="reflectance", scale=0.5, nodata=-9.0, sensor=sensor)
+        files.append(services.scene_ingest_now(project=project, path=path, roles={role: 1}, hints=said))
+    info = services.scene_stack(project=project, scenes=files).scene_info
+    assert [(b.unit, b.scale, b.nodata) for b in info.bands] == [("reflectance", 0.5, -9.0)] * 2
+    assert "Sky" not in (info.sensor or ""), "of two words none holds for both"
+
+
 def test_files_that_do_not_fit_are_no_stack(project: Project, raw: Scene, tmp_path: Path) -> None:
     other = services.scene_ingest_now(project=project, path=write(tmp_path / "t.tif", np.ones((1, 9, 9), np.float32)))
     with pytest.raises(UserError, match="grids differ"):
