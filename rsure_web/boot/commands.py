@@ -29,7 +29,7 @@ usage: ./rsure COMMAND [ARGUMENTS]
   verify FILE                          judge observations of any agent
   evaluate trajectories|cases|faults   measure against labels
   prior show|export|import|rebuild     the reliability prior
-  models list|add|install|train        the model zoo
+  models list|show|add|install|remove|train   the model zoo
   bench [NAME...]                      benchmarks on this machine
   manage ...                           Django's manage.py
   services start|stop|status|env|remove   the embedded PostGIS and Valkey
