@@ -135,6 +135,10 @@ def _calibrated(card: ClassCard) -> str:
     assert made is not None
     return (
         f"Counts have an interval: fitted on {made.n_objects:,} objects ({made.fitted_on}); "
-        f"{number_text(100 * made.missed, '%')} of true ones are never found, and counts stray by "
-        f"{number_text(100 * made.spread, '%')} between pictures."
+        f"{number_text(100 * made.missed, '%')} of true ones are never found, and "
+        + (
+            f"counts stray by {number_text(100 * made.spread, '%')} between pictures."
+            if made.spread
+            else "no spread between pictures had to be added."
+        )
     )
