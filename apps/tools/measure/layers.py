@@ -11,7 +11,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pydantic import JsonValue
-from pyproj import Transformer
+from pyproj import CRS, Transformer
 from scipy import ndimage
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
@@ -206,11 +206,51 @@ def _keep_inside(out: Measured, region: Mapping[str, Any], region_crs: str) -> N
     out.candidates = [(g, p) for g, p in out.candidates if polygon.contains(g.centroid)]
 
 
+def require_axes(scenes: Sequence[SceneInfo], shapes: Sequence[BaseGeometry], crs: str, name: str) -> None:
+    """ModelError (BAD_REGION) where shapes on the map lie on none of the scenes, and would if their axes were exchanged."""
+    placed = [s for s in scenes if s.grid.crs is not None]
+    if crs == "image" or not placed or not shapes:
+        return
+    west, south, east, north = shapely.total_bounds(np.array(shapes, dtype=object))
+    if any(_meets(s.grid, crs, west, south, east, north) for s in placed):
+        return
+    if any(_meets(s.grid, crs, south, west, north, east) for s in placed):
+        raise ModelError(f"{name} lies outside of the imagery; with its axes exchanged it would lie on it. Longitude (or the "
+                         "easting) comes first, latitude (or the northing) second.", code="BAD_REGION")
+
+
+def _meets(grid: Grid, crs: str, west: float, south: float, east: float, north: float) -> bool:
+    """Whether a frame of coordinates meets a grid's own frame."""
+    assert grid.crs is not None
+    at = np.linspace(0, 1, 5)
+    x, y = (v.ravel() for v in np.meshgrid(west + (east - west) * at, south + (north - south) * at))
+    if crs != grid.crs:
+        if CRS.from_user_input(crs).is_geographic and (np.abs(y).max() > 90 or np.abs(x).max() > 360):
+            return False
+        x, y = transformer(crs, grid.crs).transform(x, y)
+    col, row = grid.colrow(np.asarray(x), np.asarray(y))  # type: ignore[arg-type]
+    known = np.isfinite(col) & np.isfinite(row)
+    if not known.any():
+        return False
+    col, row = np.asarray(col)[known], np.asarray(row)[known]
+    return bool(col.max() >= 0 and col.min() <= grid.width and row.max() >= 0 and row.min() <= grid.height)
+
+
+def _tell_of_file(ctx: ToolContext, digest: str, name: str) -> None:
+    """What was left out of a vector file or mended in it when it was read, in the log: a figure of it is one of the rest."""
+    for held in ctx.question.vectors:
+        if held.artifact == digest:
+            for warning in held.warnings:
+                ctx.log("warning", f"{name}: {warning}")
+            return
+
+
 def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, Any] | None, region_crs: str) -> Measured:
     if source.geometry is not None:
         found, properties = geometries_of(source.geometry)
         crs = crs_of(source.geometry, source.geometry_crs)
         on_the_globe(found, crs, f"The geometry of {source.name}")
+        require_axes(ctx.question.scenes, found, crs, source.name)
         scene = next((s for s in ctx.question.scenes), None) if crs == "image" else None
         out = Measured(source, scene, scene.grid if scene else None, _gsd(ctx, source, scene) if scene else source.gsd_m,
                        features=found, properties=properties, crs=crs)
@@ -220,6 +260,8 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         return out
     if source.vector:
         found, properties, crs = vector_of(ctx.layers, source.vector)
+        require_axes(ctx.question.scenes, found, crs, source.name)
+        _tell_of_file(ctx, source.vector, source.name)
         said = next((v.accuracy_m for v in ctx.question.vectors if v.artifact == source.vector), None)
         accuracy = accuracy_of(source.name, found, crs, said if source.accuracy_m is None else source.accuracy_m)
         properties = [{**p, NUMBER: i} for i, p in enumerate(properties, 1)]

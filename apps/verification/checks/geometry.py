@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyproj
+import shapely
 
+from apps.core.errors import FaultError
 from apps.core.geo.grid import transformer
 from apps.core.geo.scene import SceneInfo
 from apps.verification.case import Case, Finding, LayerUnreadableError, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
+from apps.verification.ground import CannotPlaceError, place
 from apps.verification.placed import grid_offset, is_thinned, scene_of_layer
 
 METRIC_KINDS = frozenset({"area", "distance", "length"})
@@ -107,14 +110,56 @@ def layer_has_its_size(case: Case) -> Finding:
     return not_applicable("no raster layer that can be read")
 
 
-@check("layers_in_one_crs", catches=("reprojection to the wrong zone",), reads=("/result/layers",))
+def _with_axes_exchanged(case: Case) -> str | None:
+    """The name of a drawn source that lies on no scene of the question and would with latitude for longitude; None where none
+    does, '' where there is nothing to look at."""
+    frames = [transformer(s.grid.crs, "EPSG:4326").transform_bounds(*s.grid.bounds) for s in case.scenes.values() if s.grid.crs]
+    sources = case.arguments.get("sources")
+    n_seen = 0
+    for source in sources if frames and case.observation.tool == "measure" and isinstance(sources, list) else ():
+        if not isinstance(source, dict) or source.get("mode") != "extent" or not (source.get("vector") or source.get("geometry")):
+            continue
+        try:
+            shapes = place(case, source).shapes
+        except (CannotPlaceError, FaultError, KeyError, TypeError, ValueError):
+            continue
+        n_seen += 1
+        west, south, east, north = shapely.total_bounds(np.array(shapes, dtype=object))
+        if not any(_overlap((west, south, east, north), f) for f in frames) and any(
+            _overlap((south, west, north, east), f) for f in frames
+        ):
+            return str(source.get("name", "subject"))
+    return None if n_seen else ""
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] <= other[2] and one[2] >= other[0] and one[1] <= other[3] and one[3] >= other[1]
+
+
+@check(
+    "layers_in_one_crs",
+    catches=("reprojection to the wrong zone", "axes exchanged"),
+    reads=("/result/layers", "/arguments/sources"),
+)
 def layers_in_one_crs(case: Case) -> Finding:
-    """Layers of one image share one CRS (or the image's pixels); what is measured together lies in one CRS."""
+    """Layers of one image share one CRS (or the image's pixels); what is measured together lies in one CRS, and shapes that were
+    drawn have longitude before latitude where else they would not lie on the imagery."""
+    exchanged = _with_axes_exchanged(case)
+    if exchanged:
+        return failed(
+            f"{exchanged[:80]} lies on no image of the question; with latitude and longitude exchanged it would. Give longitude "
+            "first, and measure again.",
+            measured="latitude, longitude",
+            expected="longitude, latitude",
+            at=("/arguments/sources",),
+        )
     by_scene: dict[str, set[str]] = {}
     for ref in case.observation.result.layers:
         if ref.crs != "image":
             by_scene.setdefault(ref.source_scene_id or "", set()).add(ref.crs)
     if not by_scene:
+        if exchanged is None:
+            return passed("What was drawn has its axes in order.", at=("/arguments/sources",))
         return not_applicable("no layer with a CRS")
     mixed = {k: sorted(v) for k, v in by_scene.items() if len(v) > 1 and k}
     if mixed:
