@@ -10,6 +10,7 @@ from uuid import UUID
 import redis
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
+from django.contrib.gis.geos import GEOSGeometry
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -61,6 +62,19 @@ def _view(centres: list[tuple[float, float]]) -> list[float]:
     return [min(lons) - margin, max(-85.0, min(lats) - margin), max(lons) + margin, min(85.0, max(lats) + margin)]
 
 
+def _outline(footprint: GEOSGeometry) -> dict[str, Any]:
+    """An outline as GeoJSON for a map: what strays by less than a 4000th of its side (no pixel of a screen) is left out, and
+    degrees have seven decimals (1 cm)."""
+    west, south, east, north = footprint.extent
+    plain = footprint.simplify(max(east - west, north - south) / 4000, preserve_topology=True)
+    held: dict[str, Any] = json.loads(plain.geojson)
+    return held | {"coordinates": _rounded(held["coordinates"])}
+
+
+def _rounded(part: Any) -> Any:
+    return [_rounded(p) for p in part] if isinstance(part, list) else round(part, 7)
+
+
 def _footprints(scenes: Iterable[Scene], *, is_world: bool) -> dict[str, Any]:
     """The map of where imagery lies, with a point in each outline, which may be too small to see."""
     features: list[dict[str, Any]] = []
@@ -70,11 +84,15 @@ def _footprints(scenes: Iterable[Scene], *, is_world: bool) -> dict[str, Any]:
         if scene.footprint is None:
             continue
         properties = {"title": scene.name, "href": _address("scene", scene.pk)}
-        features.append({"type": "Feature", "geometry": json.loads(scene.footprint.geojson), "properties": properties})
+        features.append({"type": "Feature", "geometry": _outline(scene.footprint), "properties": properties})
         centre = scene.footprint.centroid
         centres.append((centre.x, centre.y))
         points.append(
-            {"type": "Feature", "geometry": {"type": "Point", "coordinates": [centre.x, centre.y]}, "properties": properties}
+            {
+                "type": "Feature",
+                "geometry": {"type": "Point", "coordinates": _rounded([centre.x, centre.y])},
+                "properties": properties,
+            }
         )
     data = {"type": "FeatureCollection", "features": features + points}
     return {
@@ -96,8 +114,13 @@ def _groups(project: Project) -> list[SceneGroup]:
 def _picker(project: Project | None) -> dict[str, Any]:
     groups = _groups(project) if project else []
     vectors = [v.vector_info for v in vector_list_for_project(project)[:MAX_VECTORS] if v.is_ready] if project else []
-    return {"picker_project": project, "groups": groups, "only_group": len(groups) == 1, "picker_vectors": vectors,
-            "marks": mark_fields(None)}
+    return {
+        "picker_project": project,
+        "groups": groups,
+        "only_group": len(groups) == 1,
+        "picker_vectors": vectors,
+        "marks": mark_fields(None),
+    }
 
 
 @login_required

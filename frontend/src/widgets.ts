@@ -4,6 +4,8 @@
 //   drawer:    the same, with the class "drawer" on #id (narrow screens)
 //   copy:      <button data-copy="text">
 //   dialog:    <button data-dialog="id"> opens <dialog id>; [data-close] closes it
+//   about:     one dialog for many things: its opener names its own by [data-about], which is written into [data-about-name],
+//              and what the dialog sends goes to the address [data-about-post] of the opener
 //   closes:    <form data-closes> closes its dialog once the server took it; an error stays in it
 //   fill:      <button data-fill="#field" data-value="text"> writes into a field (suggestions)
 //   autosubmit:<select data-autosubmit> sends its form on change
@@ -50,6 +52,11 @@ function onClick(event: MouseEvent): void {
   if (open) {
     const dialog = document.getElementById(open.dataset.dialog ?? "");
     if (dialog instanceof HTMLDialogElement && !dialog.open) {
+      if (open.dataset.aboutPost) {
+        dialog.dataset.aboutPost = open.dataset.aboutPost;
+        const name = dialog.querySelector("[data-about-name]");
+        if (name) name.textContent = open.dataset.about ?? "";
+      }
       dialog.showModal();
       // not into the first text field: keys that choose (1 to 6) must work at once
       if (!dialog.querySelector("[autofocus]")) {
@@ -141,6 +148,11 @@ export function install(): void {
   document.addEventListener("keydown", onKeydown);
   document.addEventListener("input", onInput);
   document.addEventListener("toggle", onPick, true);
+  document.addEventListener("htmx:configRequest", (event) => {
+    const { detail } = event as CustomEvent<{ elt: Element; path: string }>;
+    const about = detail.elt.closest<HTMLElement>("dialog[data-about-post]")?.dataset.aboutPost;
+    if (about) detail.path = about;
+  });
   document.addEventListener("htmx:afterRequest", (event) => {
     const { elt, successful } = (event as CustomEvent<{ elt: Element; successful: boolean }>).detail;
     if (successful && elt.matches("form[data-closes]")) elt.closest("dialog")?.close();

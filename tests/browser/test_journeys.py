@@ -115,7 +115,9 @@ def test_an_override_revises_the_answer_and_undo_restores_all(
     # from the trace of the run page, with a reason
     step = page.locator(f"#obs-{rests_on}")
     step.get_by_role("button", name="Wrong…").click()
-    step.get_by_role("dialog").get_by_role("button", name="Mask or boxes lie on something else").click()
+    number = step.locator(".sn").inner_text()
+    why = page.get_by_role("dialog", name=f"What is wrong with observation {number}?")
+    why.get_by_role("button", name="Mask or boxes lie on something else").click()
     toast = page.get_by_role("status").filter(has_text="Recorded: Wrong")
     expect(toast).to_be_visible()
     expect(page.locator("#answer [data-revised]")).to_contain_text("302.", timeout=SOON)
