@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from apps.agent.planner.lexicon import role_list
 from apps.core.geo.scene import SceneInfo
 
 
@@ -26,12 +27,15 @@ class SceneGroup:
 
     @property
     def detail(self) -> str:
-        """How many dates or scenes, and the pixel size."""
+        """The band of a single file of one band (band files of a sensor differ in nothing else), how many dates or scenes, and
+        the pixel size."""
         gsd = self.first.effective_gsd_m
         many = len(self.scenes)
         dated = [s.acquired_at for s in self.scenes if s.acquired_at]
         count = "" if many == 1 else f"{many} dates" if len(set(dated)) == many else f"{many} scenes"
-        return ", ".join(filter(None, [count, f"{gsd:.3g} m" if gsd else "GSD unknown"]))
+        bands = self.first.bands
+        band = role_list((bands[0].role,)) if many == len(bands) == 1 and self.first.sensor and bands[0].role != "unknown" else ""
+        return ", ".join(filter(None, [band, count, f"{gsd:.3g} m" if gsd else "GSD unknown"]))
 
 
 def group_scenes(scenes: Iterable[SceneInfo]) -> list[SceneGroup]:

@@ -72,3 +72,12 @@ def test_groups_keep_one_grid_and_one_set_of_bands_in_order_of_date() -> None:
     ]
     assert groups[1].detail == "GSD unknown"
     assert groups[2].detail == "3 scenes, 10 m"
+
+
+def test_band_files_of_one_sensor_are_told_apart() -> None:
+    files = [
+        scene(k, (role,)).model_copy(update={"sensor": "Sentinel-2 MSI"}) for k, role in enumerate(("red", "nir", "unknown"))
+    ]
+    assert [g.detail for g in group_scenes(files)] == ["red, 10 m", "near infrared, 10 m", "10 m"]
+    series = [scene(k, ("ndvi",), day=k).model_copy(update={"sensor": "MODIS"}) for k in (1, 2, 3)]
+    assert [g.detail for g in group_scenes(series)] == ["3 dates, 10 m"]
