@@ -433,8 +433,9 @@ def no_fill_value_in_raster(case: Case) -> Finding:
         return not_applicable("the raster cannot be read")
     bad = int((~np.isfinite(values)).sum())
     nodata = {b.nodata for s in case.used_scenes for b in s.bands if b.nodata is not None and abs(b.nodata) > 1}
-    for fill in nodata:
-        bad += int((values == fill).sum())
+    with np.errstate(over="ignore"):  # a nodata of 64 bits that no value of 32 bits can have
+        for fill in nodata:
+            bad += int((values == fill).sum())
     bad += _n_missing(values[np.isfinite(values)], nodata)
     if bad:
         return failed(

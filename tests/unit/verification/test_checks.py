@@ -688,6 +688,14 @@ def test_no_check_fails_on_a_good_observation(make: Make) -> None:
     assert [(c.check, c.message) for c in results if c.outcome == "inconclusive"] == []
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_nodata_that_no_value_of_the_result_can_have_passes_without_a_word() -> None:
+    """Files of 64 bits declare -1.7e308; a result is of 32."""
+    bands = s.mean().question.scenes[0].bands  # type: ignore[union-attr]
+    made = one_scene(s.mean(), bands=tuple(b.model_copy(update={"nodata": -1.7e308}) for b in bands))
+    assert look("radiometry.no_fill_value_in_raster", made).outcome == "passed"
+
+
 def test_a_crash_is_errored_and_never_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(case: Case) -> Any:
         raise ZeroDivisionError("no")
