@@ -62,6 +62,10 @@ class Limits(BaseModel):
         default=0.9, description="mean square of neighbours' differences over twice the variance from which a picture is noise"
     )
     season_days: int = Field(default=45, description="dates so many days of the year apart are of one season")
+    hours_apart: float = Field(default=4.0, description="hours of the sun so far apart are two times of the day")
+    red_over_nir_share: float = Field(
+        default=0.5, description="share of a scene brighter in red than ground can be from which its bands are exchanged"
+    )
     degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
     size_spread: float = Field(default=25.0, description="largest over median object area that is still one class")
     empty_part_expected: float = Field(

@@ -17,7 +17,7 @@ from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import Histogram, OrderStatistics
-from apps.tools.execute.comparable import check_made_of_one_unit
+from apps.tools.execute.comparable import DNBR, check_dnbr, check_made_of_one_unit, check_threshold_scale
 from apps.tools.execute.formula import Formula, parse
 from apps.tools.execute.indices import INDICES, STAND_INS
 from apps.tools.execute.quality import QualityParams
@@ -445,6 +445,8 @@ def _plan_math(call: Call) -> Planned:
     same_grid(call, call.inputs)
     held = dict(zip(call.names, call.inputs, strict=True))
     check_formula(call, formula.tree, {n: (held[n].kind, held[n].quantity, held[n].unit) for n in formula.names})
+    if p.quantity.casefold() in DNBR:
+        check_dnbr(call, formula.tree, held)
     return Planned(joined(call.inputs, kind="raster", quantity=p.quantity, unit=p.unit, range=span, formula=formula.text),
                    evaluate=pointwise(formula, {n: _plane(n) for n in formula.names}))
 
@@ -486,6 +488,7 @@ def _plan_threshold(call: Call) -> Planned:
         if not source.range.low <= number <= source.range.high:
             raise call.refuse(f"{source.quantity} lies in [{source.range.low:g}, {source.range.high:g}]; the threshold "
                               f"{number:g} is outside it.")
+        check_threshold_scale(call, source, number, p.unit)
     kind = joined([source], kind="mask", quantity=source.quantity, unit="1", range=PhysicalRange(0, 1),
                   formula=f"{source.quantity} {p.op} {p.value if p.percentile is None else f'percentile {p.percentile:g}'}")
     kind = replace(kind, acquired_at=source.acquired_at)

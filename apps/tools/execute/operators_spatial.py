@@ -18,7 +18,7 @@ from apps.core.geo.grid import Grid, geod_of
 from apps.core.ports import Window
 from apps.tools.execute.accumulators import cells
 from apps.tools.execute.collected import Collected
-from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit
+from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit, check_series_alike
 from apps.tools.execute.ground_steps import GroundSteps, ground_steps
 from apps.tools.execute.operators_products import grids_agree, joined, resampled, same_grid
 from apps.tools.execute.operators_summaries import DAYS_A_YEAR
@@ -313,7 +313,8 @@ def _plan_composite(call: Call) -> Planned:
                   formula=f"{p.method} over {len(names)} dates of {first.formula}")
     left = len(call.names) - len(names)
     notes = (("info", f"{len(names)} of {len(call.names)} dates lie in the months and years asked for."),) if left else ()
-    return Planned(kind, evaluate=evaluate, notes=(*notes, *scale_notes(first, p.method)))
+    return Planned(kind, evaluate=evaluate, notes=(
+        *notes, *scale_notes(first, p.method), *check_series_alike(call, inputs, is_trend=False)))
 
 
 def _quantile(data: NDArray[np.float64], valid: NDArray[np.bool_], n: NDArray[np.int64], q: float) -> NDArray[np.float64]:
@@ -427,7 +428,7 @@ def _plan_anomaly(call: Call) -> Planned:
                 out = 100 * out / np.abs(mean)
         return Plane(out, plane.valid & (n >= p.least_valid) & np.isfinite(out))
 
-    notes = _season_notes(first, call.inputs[1:])
+    notes = (*_season_notes(first, call.inputs[1:]), *check_series_alike(call, call.inputs, is_trend=False))
     width = first.range.high - first.range.low
     span = PhysicalRange(-width, width, first.range.why or "follows the input") if p.mode == "difference" else PhysicalRange(
         why="a quotient has no bound")
@@ -493,7 +494,8 @@ def _plan_pixel_trend(call: Call) -> Planned:
     span = PhysicalRange(why="a slope depends on the time span") if p.output == "slope" else PhysicalRange(0, 1)
     return Planned(joined(call.inputs, kind="raster", quantity=f"{source.quantity}_trend_{p.output}"[:80],
                           unit=f"{source.unit}/year" if p.output == "slope" else "1", range=span,
-                          formula=f"{p.output} of the line through {len(names)} dates of {source.formula}"), evaluate=evaluate)
+                          formula=f"{p.output} of the line through {len(names)} dates of {source.formula}"), evaluate=evaluate,
+                   notes=check_series_alike(call, call.inputs, is_trend=True))
 
 
 register(Operator(

@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from apps.core.evidence.observation import Frozen
 from apps.core.geo.grid import longitude_spans
 from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistics, TrueArea
-from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit, check_sum
+from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit, check_series_alike, check_sum
 from apps.tools.execute.indices import VEGETATION_INDICES
 from apps.tools.execute.operators_products import same_grid
 from apps.tools.execute.scales import (
@@ -553,7 +553,8 @@ def _plan_series(call: Call) -> Planned:
     unit = "1" if p.pick or p.over == "count_above" else unit
     kind = ValueType("value", "date" if p.pick else "series", source.quantity, unit, span)
     return Planned(kind, reduce=lambda: _per_date(call), finish=finish,
-                   notes=(*scale_notes(source, p.statistic), *area_notes(source, p.statistic), *_series_places(call)))
+                   notes=(*scale_notes(source, p.statistic), *area_notes(source, p.statistic), *_series_places(call),
+                          *check_series_alike(call, call.inputs, is_trend=False)))
 
 
 def _per_date(call: Call) -> list[Target]:
@@ -622,7 +623,8 @@ def _plan_trend(call: Call) -> Planned:
     kind = ValueType("value", "trend", source.quantity, f"{source.unit}/year",
                      PhysicalRange(why="a slope depends on the time span"))
     return Planned(kind, reduce=lambda: _per_date(call), finish=finish,
-                   notes=(*area_notes(source, p.statistic), *_series_places(call)))
+                   notes=(*area_notes(source, p.statistic), *_series_places(call),
+                          *check_series_alike(call, call.inputs, is_trend=True)))
 
 
 register(Operator(

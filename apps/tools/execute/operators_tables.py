@@ -18,7 +18,7 @@ from apps.core.evidence.observation import Frozen, JsonMap
 from apps.core.geo.grid import geod_of, transformer
 from apps.core.geo.vector import value_text
 from apps.tools.execute.accumulators import CellFigures, Histogram, Moments, TrueArea, cell_moments, cells, moments_of
-from apps.tools.execute.comparable import check_made_of_one_unit
+from apps.tools.execute.comparable import check_made_of_one_unit, check_series_alike
 from apps.tools.execute.equations import check_solvable, real_solutions, residual
 from apps.tools.execute.formula import parse
 from apps.tools.execute.operators_products import same_grid
@@ -545,6 +545,10 @@ class SeriesAnalysisParams(Frozen):
     least_dates: int = Field(default=2, ge=2, le=100, description="change_points: dates that a segment has at least")
 
 
+# Analyses whose figure is the course over the years.
+_OF_TREND = frozenset({"mann_kendall", "sen", "change_points"})
+
+
 def _plan_analysis(call: Call) -> Planned:
     _series_inputs(call)
     p: SeriesAnalysisParams = call.params
@@ -580,7 +584,8 @@ def _plan_analysis(call: Call) -> Planned:
              "stl": PhysicalRange(0, 1), "spikes": PhysicalRange(0, 400), "change_points": PhysicalRange(0, 400)}
     kind = ValueType("value", "statistic", f"{p.analysis} of {source.quantity}", unit,
                      spans.get(p.analysis, PhysicalRange(why="follows the series")))
-    return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=_series_places(call))
+    return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=(
+        *_series_places(call), *check_series_alike(call, call.inputs, is_trend=p.analysis in _OF_TREND)))
 
 
 def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[float | int | None, dict[str, Any]]:

@@ -145,6 +145,8 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "classes_of_one_legend",
         "sum_over_measured_pixels",
         "formula_has_a_meaning",
+        "dnbr_before_minus_after",
+        "threshold_in_the_values_unit",
     ),
     "plausibility": (
         "area_within_scene",
@@ -163,6 +165,9 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "stand_in_agrees",
         "gsd_known_to_model",
         "anomaly_of_one_season",
+        "trend_of_one_time_of_day",
+        "dates_of_one_sensor",
+        "red_and_nir_as_ground_reflects",
     ),
     "provenance": (
         "inputs_of_the_task",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,20 @@ def values_in_range(case: Case) -> Finding:
     return passed("The values lie in their physical range.", measured=share, at=(pointer,))
 
 
+def _is_of_changes(case: Case) -> bool:
+    """Whether the answer rests on differences, which have the unit of what they are of but not its size."""
+    for name in case.upstream(case.output):
+        node = case.nodes[name]
+        if node["op"] in ("raster.product.difference", "raster.product.anomaly", "raster.product.pca"):
+            return True
+        if node["op"] == "raster.product.focal" and node["params"].get("statistic") in ("std", "range"):
+            return True
+        text = str(node["params"].get("expression") or "")
+        if node["op"] == "raster.product.math" and re.search(r"[A-Za-z_]\w*\s*-\s*[A-Za-z_]", text):
+            return True
+    return False
+
+
 @check(
     "temperature_plausible",
     catches=("wrong unit", "scale or offset twice or never"),
@@ -197,7 +212,7 @@ def temperature_plausible(case: Case) -> Finding:
     """A temperature in its stated unit is one that the Earth's surface or clouds can have."""
     if case.value is None or dimension(case.observation.result.unit) != "temperature" or case.kind not in ("statistic", "series"):
         return not_applicable("no temperature")
-    if not is_level(case) or any(n["op"] == "raster.product.difference" for n in case.nodes.values()):
+    if not is_level(case) or _is_of_changes(case):
         return not_applicable("no absolute temperature")
     kelvin = to_si(case.value, case.observation.result.unit)
     low, high = case.limits.kelvin_range
@@ -224,7 +239,7 @@ def reflectance_scaled(case: Case) -> Finding:
     if case.value is None or case.kind not in ("statistic", "series") or found not in ("reflectance", "decibel"):
         return not_applicable("neither reflectance nor decibels")
     low, high = case.limits.reflectance_range if found == "reflectance" else case.limits.decibel_range
-    if not is_level(case):
+    if not is_level(case) or _is_of_changes(case):
         return not_applicable("no level")
     if found == "decibel" and any(n["op"] == "raster.product.amplitude" for n in case.nodes.values()):
         return not_applicable("decibels above one unit of an amplitude that was not calibrated")

@@ -301,3 +301,79 @@ def test_codes_have_no_scale() -> None:
     assert o.status.state == "failed" and "codes, which have no scale" in o.status.reason
     o = Bench(scene(codes, ["class"])).execute([S, band, areas])
     assert [i["n_px"] for i in o.result.items] == [int(n) for n in np.bincount(codes.ravel()) if n]
+
+
+# --- dates of two kinds, thresholds and signs ----------------------------------------------------------------------------------
+def course(values: tuple[float, ...], role: str, unit: str, times: tuple[str, ...], sensors: tuple[str, ...] = ()) -> Any:
+    grain = np.random.default_rng(1).normal(0, 0.1, (1, 20, 20))
+    bench = Bench(*[scene(v + grain, [role], scene_id=f"d{k}", date=t, unit=unit, sensor=(sensors or ("",) * 9)[k])
+                    for k, (v, t) in enumerate(zip(values, times, strict=True))])
+    nodes = [x for k in range(len(values)) for x in ((f"s{k}", "asset.scene", (), {"scene": f"d{k}"}),
+                                                     (f"v{k}", "raster.product.band", [f"s{k}"], {"role": role}))]
+
+    def ask(op: str, params: dict[str, Any]) -> Any:
+        inputs = [f"v{k}" for k in range(len(values))]
+        if op.startswith("raster.summarize"):
+            return bench.execute([*nodes, ("out", op, inputs, params)])
+        return bench.execute([*nodes, ("t", op, inputs, params), ("out", "raster.summarize.statistic", ["t"], {})])
+
+    return ask
+
+
+MIXED = ("2020-07-01T10:30", "2021-07-01T10:40", "2022-07-01T22:20", "2023-07-01T22:30")
+SAME = ("2020-07-01T10:30", "2021-07-01T13:40", "2022-07-01T10:20", "2023-07-01T11:30")
+TRENDS: list[tuple[str, dict[str, Any]]] = [
+    ("raster.summarize.trend", {}), ("raster.product.pixel_trend", {}),
+    ("raster.summarize.series_analysis", {"analysis": "mann_kendall"})]
+
+
+@pytest.mark.parametrize(("op", "params"), TRENDS)
+@pytest.mark.parametrize(("role", "unit"), [("lst", "K"), ("vv", "dB")])
+def test_a_trend_is_of_one_time_of_the_day(op: str, params: dict[str, Any], role: str, unit: str) -> None:
+    values = (300.0, 301.0, 302.0, 303.0) if unit == "K" else (-10.0, -11.0, -12.0, -13.0)
+    o = course(values, role, unit, MIXED)(op, params)
+    assert o.status.state == "failed" and "times of the day" in o.status.reason and "22 h" in o.status.reason
+    for times in (SAME, tuple(t[:10] for t in MIXED)):
+        assert course(values, role, unit, times)(op, params).status.state == "ok"
+    # what plants reflect has no such two sides, and the hours of one day are what is asked about
+    if op == "raster.summarize.trend":
+        assert course((0.1, 0.2, 0.3, 0.4), "ndvi", "1", MIXED)(op, params).status.state == "ok"
+        hours = (*(f"2020-07-01T{h:02}:00" for h in (3, 9, 15)), "2020-07-02T15:00")
+        assert "times of the day" not in course(values, role, unit, hours)(op, params).status.reason
+
+
+def test_a_series_over_day_and_night_or_of_several_sensors_says_so() -> None:
+    o = course((300.0, 301.0, 285.0, 284.0), "lst", "K", MIXED)("raster.summarize.series", {})
+    assert o.result.value == pytest.approx(292.5, abs=0.05) and any("times of the day" in x.message for x in o.status.log)
+    for sensors, n in ((("Landsat 5 TM", "Landsat 7 ETM+", "Landsat 8/9 OLI-TIRS", ""), 1), (("Landsat 5 TM", "Landsat 7 ETM+",
+                        "Landsat 4–7 TM/ETM+", ""), 0), (("Sentinel-2 MSI",) * 4, 0)):
+        o = course((0.1, 0.2, 0.3, 0.4), "ndvi", "1", SAME, sensors)("raster.summarize.trend", {})
+        assert sum("several sensors" in x.message for x in o.status.log) == n
+        days = [(np.datetime64(t[:10]) - np.datetime64(SAME[0][:10])).astype(int) / 365.25 for t in SAME]
+        assert o.result.value == pytest.approx(np.polyfit(days, [0.1, 0.2, 0.3, 0.4], 1)[0], rel=1e-6)
+
+
+@pytest.mark.parametrize(("value", "unit", "state"), [(0.02, "", "failed"), (0.02, "dB", "ok"), (-12.5, "", "ok"), (2, "", "ok")])
+def test_linear_power_is_no_threshold_on_decibels(value: float, unit: str, state: str) -> None:
+    stored = np.linspace(-15, -10, 900).reshape(1, 30, 30)
+    o = Bench(scene(stored, ["vv"], unit="dB")).execute([
+        S, ("v", "raster.product.band", ["s1"], {"role": "vv"}),
+        ("m", "raster.product.threshold", ["v"], {"op": "<", "value": value, "unit": unit}),
+        ("out", "raster.summarize.share", ["m"], {})])
+    assert o.status.state == state
+    if state == "ok":
+        assert o.result.value == np.mean(stored < value)
+    else:
+        assert "-17.0 dB" in o.status.reason
+
+
+@pytest.mark.parametrize(("expression", "state"), [
+    ("n0 - n1", "ok"), ("n1 - n0", "failed"), ("1000 * (n1 - n0)", "failed"), ("(n0 - n1) / (abs(n0) + 1)", "ok")])
+def test_dnbr_by_a_formula_is_before_minus_after(expression: str, state: str) -> None:
+    bench = Bench(*[scene(STORED[2:] * (1 + k), ("swir2", "nir"), scene_id=f"d{k}", date=f"2020-0{6 + k}-01") for k in (0, 1)])
+    nodes = [x for k in (0, 1) for x in ((f"s{k}", "asset.scene", (), {"scene": f"d{k}"}),
+                                         (f"n{k}", "raster.product.index", [f"s{k}"], {"index": "nbr"}))]
+    o = bench.execute([*nodes, ("d", "raster.product.math", ["n0", "n1"], {
+        "expression": expression, "quantity": "dnbr", "range": [-2000, 2000]}), ("out", "raster.summarize.statistic", ["d"], {})])
+    assert o.status.state == state, o.status.reason
+    assert state == "ok" or "before − after" in o.status.reason

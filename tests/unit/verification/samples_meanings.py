@@ -11,7 +11,7 @@ import rasterio
 
 from apps.core.digests import digest_bytes
 from tests.unit.tools.rasters import Bench, from_file, scene
-from tests.unit.verification.samples import FISHBOURNE, NDVI, SHIPPED, S, Sample, ask, found, graph
+from tests.unit.verification.samples import FISHBOURNE, NDVI, ROLES, SHIPPED, S, Sample, ask, cut, found, graph
 from tests.unit.verification.samples_layers import Make, agreement, over_landsat, remembered, transitions
 from tests.unit.verification.samples_new import landsat
 
@@ -130,6 +130,73 @@ def sharpened_beside(by_px: int = 8) -> Sample:
     return made.but(bench=bench, question=bench.question.model_copy(update={"scenes": scenes}))
 
 
+WARM = ("2013-09-14", "2014-07-28", "2014-08-29", "2014-09-30")
+
+
+@lru_cache
+def warming(hours: tuple[int, ...] = (10, 11, 10, 13), sensors: tuple[str, ...] = ("MODIS",) * 4) -> Sample:
+    """The slope through four dates of MODIS, whose numbers stand for kelvins, taken at these hours by these sensors."""
+    names = sorted((SHIPPED / "mod13q1_sinop").glob("*.jp2"))[:4]
+    held = []
+    for k, (path, day) in enumerate(zip(names, WARM, strict=True)):
+        info, stored = from_file(path, {"lst": 1}, scene_id=f"s{k}", date=f"{day}T14:00", unit="K", scale=0.005)
+        bands = tuple(b.model_copy(update={"offset": 280.0}) for b in info.bands)
+        held.append((info.model_copy(update={"bands": bands, "sensor": "MODIS"}), stored))
+    nodes: list[Any] = []
+    for k in range(4):
+        nodes += [
+            (f"a{k}", "asset.scene", (), {"scene": f"s{k}"}),
+            (f"b{k}", "raster.product.band", (f"a{k}",), {"role": "lst"}),
+        ]
+    nodes.append(("out", "raster.summarize.trend", tuple(f"b{k}" for k in range(4)), {}))
+    made = ask(Bench(*held), "What is the trend of LST?", "number", "execute", graph(*nodes))
+    scenes = tuple(
+        s.model_copy(update={"acquired_at": s.acquired_at and s.acquired_at.replace(hour=h), "sensor": sensor})
+        for s, h, sensor in zip(made.bench.question.scenes, hours, sensors, strict=True)
+    )
+    return made.but(question=made.bench.question.model_copy(update={"scenes": scenes}))
+
+
+@lru_cache
+def burnt() -> Sample:
+    """An index of July less that of November, called dNBR; their green stands for the shortwave infrared."""
+    held = []
+    for n, day in (("a", "2002-07-20"), ("b", "2002-11-25")):
+        info, stored = landsat(day)
+        bands = tuple(b.model_copy(update={"role": "swir2" if b.role == "green" else b.role}) for b in info.bands)
+        held.append((info.model_copy(update={"scene_id": n, "bands": bands}), stored))
+    nodes: list[Any] = []
+    for n in "ab":
+        nodes += [(f"s{n}", "asset.scene", (), {"scene": n}), (n, "raster.product.index", (f"s{n}",), {"index": "nbr"})]
+    nodes += [
+        ("d", "raster.product.math", ("a", "b"), {"expression": "a - b", "quantity": "dnbr", "range": [-2, 2]}),
+        ("out", "raster.summarize.statistic", ("d",), {}),
+    ]
+    return ask(Bench(*held), "What is the mean dNBR?", "number", "execute", graph(*nodes))
+
+
+@lru_cache
+def in_decibels() -> Sample:
+    """Where a picture whose numbers stand for decibels is below −15 dB."""
+    held = cut(FISHBOURNE, ("gray", "pan", "vv", "index"), (4, 40, 100, 90), unit="dB", scale=-0.005, offset=-5.0)
+    nodes = graph(
+        S,
+        ("v", "raster.product.band", ("s1",), {"role": "vv"}),
+        ("m", "raster.product.threshold", ("v",), {"op": "<", "value": -15}),
+        ("out", "raster.summarize.share", ("m",), {}),
+    )
+    return ask(Bench(held), "What share is below -15 dB?", "share", "execute", nodes)
+
+
+@lru_cache
+def exchanged(first: str = "red", second: str = "nir") -> Sample:
+    """NDVI of fields whose file calls its near infrared red, and its red near infrared."""
+    names = {first: second, second: first}
+    made = Bench(cut(FISHBOURNE, [names.get(r, r) for r in ROLES], (0, 140, 80, 60)))
+    nodes = graph(S, NDVI, ("out", "raster.summarize.statistic", ("i",), {}))
+    return ask(made, "What is the mean NDVI?", "number", "execute", nodes)
+
+
 ONE_SEASON = ("2014-08-29", "2013-09-14", "2014-07-28")
 TWO_SEASONS = ("2014-07-28", "2014-01-17", "2014-02-18")
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
@@ -153,6 +220,23 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         "failed",
     ),
     "plausibility.picture_more_than_noise": (found, in_noise, "failed"),
+    "plausibility.trend_of_one_time_of_day": (warming, lambda: warming((10, 23, 10, 22)), "failed"),
+    "plausibility.dates_of_one_sensor": (
+        warming,
+        lambda: warming(sensors=("MODIS", "MODIS", "Landsat 8/9 OLI-TIRS", "MODIS")),
+        "failed",
+    ),
+    "consistency.dnbr_before_minus_after": (
+        burnt,
+        lambda: burnt().but({"/arguments/nodes/4/params/expression": "b - a"}),
+        "failed",
+    ),
+    "consistency.threshold_in_the_values_unit": (
+        in_decibels,
+        lambda: in_decibels().but({"/arguments/nodes/2/params/value": 0.02}),
+        "failed",
+    ),
+    "plausibility.red_and_nir_as_ground_reflects": (lambda: exchanged("", "-"), exchanged, "failed"),
     "plausibility.anomaly_of_one_season": (
         lambda: anomaly(*ONE_SEASON),
         lambda: anomaly(*TWO_SEASONS),

@@ -192,3 +192,47 @@ def test_a_second_value_for_nothing_is_seen_in_the_result(fill: float, wanted: s
 @pytest.mark.parametrize(("by_px", "wanted"), [(0, "passed"), (2, "passed"), (-4, "failed"), (8, "failed")])
 def test_where_a_panchromatic_band_lies(by_px: int, wanted: str) -> None:
     assert outcome(m.sharpened_beside(by_px), "geometry.pan_lies_on_bands") == wanted
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [("a - b", "passed"), ("b - a", "failed"), ("1000 * (b - a)", "failed"), ("abs(b - a)", "not_applicable")],
+)
+def test_which_date_dnbr_is_taken_from(expression: str, wanted: str) -> None:
+    made = m.burnt().but({"/arguments/nodes/4/params/expression": expression})
+    assert outcome(made, "consistency.dnbr_before_minus_after") == wanted
+
+
+@pytest.mark.parametrize(
+    ("limit", "op", "wanted"), [(-15, "<", "passed"), (0, "<", "passed"), (0.02, "<", "failed"), (2000, ">", "failed")]
+)
+def test_thresholds_on_decibels(limit: float, op: str, wanted: str) -> None:
+    made = m.in_decibels().but({"/arguments/nodes/2/params/value": limit, "/arguments/nodes/2/params/op": op})
+    assert outcome(made, "consistency.threshold_in_the_values_unit") == wanted
+
+
+@pytest.mark.parametrize(
+    ("hours", "wanted"),
+    [((10, 13, 10, 12), "passed"), ((23, 1, 0, 22), "passed"), ((10, 22, 10, 22), "failed"), ((4, 5, 16, 5), "failed")],
+)
+def test_hours_of_a_trend_go_round(hours: tuple[int, ...], wanted: str) -> None:
+    assert outcome(m.warming(hours), "plausibility.trend_of_one_time_of_day") == wanted
+
+
+def test_scanners_of_landsat_are_of_one_kind() -> None:
+    name = "plausibility.dates_of_one_sensor"
+    held = ("Landsat 5 TM", "Landsat 7 ETM+", "Landsat 4–7 TM/ETM+", "")
+    assert outcome(m.warming(sensors=held), name) == "passed"
+    assert outcome(m.warming(sensors=(*held[:3], "Sentinel-2 MSI")), name) == "failed"
+
+
+def test_a_change_of_temperature_is_no_temperature() -> None:
+    """Three kelvins warmer than usual is no surface of three kelvins; three kelvins as such are."""
+    nodes: Any = m.warming().observation.arguments["nodes"]
+    anomaly = {"id": "d", "op": "raster.product.anomaly", "inputs": ["b0", "b1", "b2", "b3"], "params": {}}
+    last = {"id": "out", "op": "raster.summarize.statistic", "inputs": ["d"], "params": {"statistic": "mean"}}
+    told = {"/result/kind": "statistic", "/result/unit": "K", "/result/value": 3.0}
+    made = m.warming().but({"/arguments/nodes": [*nodes[:-1], anomaly, last], **told})
+    assert outcome(made, "radiometry.temperature_plausible") == "not_applicable"
+    plain = m.warming().but({"/arguments/nodes": [*nodes[:-1], {**last, "inputs": ["b0"]}], **told})
+    assert outcome(plain, "radiometry.temperature_plausible") == "failed"
