@@ -544,7 +544,7 @@ def _support_note(o: Observation) -> str:
             return f" (by area; {one} with each pixel alike, though pixels differ in area)"
         if one != other:
             return f" (each pixel counts alike; {one} by area)"
-    if o.result.kind == "ratio" and isinstance(numerator, int) and isinstance(denominator, int):
+    if o.result.kind == "ratio" and o.tool != "measure" and isinstance(numerator, int) and isinstance(denominator, int):
         return f" ({numerator:,} of {denominator:,} valid pixels)"
     n = middle.get("valid_px")
     if o.result.kind in ("statistic", "area", "table") and isinstance(n, int) and not isinstance(n, bool):

@@ -332,9 +332,14 @@ def _said_before(out: Found, held: list[VectorInfo], noun_of: Callable[[VectorIn
             ways = " or ".join(f"“{o.name} where {f} = {w[0]}”" for _, o, f, w in several[:4])
             out.reason = f"“{m[0].strip()}” may be said of several attributes; write {ways}."
             return
+        # "the wheat area" is the area of the wheat; "how many wheat areas" is one of features
+        is_area = m[0].endswith(" area") or (m[0].endswith(" areas") and re.search(r"\bratio\b", out.text) is not None)
+        before = out.text[: m.start()]
         _put(out, m, v, field, written)
         if out.reason:
             return
+        if is_area:
+            out.text = f"{before} the area of {out.text[len(before) :]}"
 
 
 def _put(out: Found, m: re.Match[str], v: VectorInfo, field: str, values: tuple[str, ...]) -> None:

@@ -224,9 +224,12 @@ def _of_areas(t: Text, of: str, statistic: str) -> dict[str, Any] | None:
     """Which of several named areas has more of something, or by how much they differ."""
     if of == "count":
         return None
-    if t.take_all(r"\b(?:differ(?:ence|ences|s)?|compared?|contrast)\b"):
+    is_by = t.said(rf"\bhow much\b[^?]*\b(?:{MOST}|{LEAST})\b") and not t.said(r"\bwhich\b")
+    if t.take_all(r"\b(?:differ(?:ence|ences|s)?|compared?|contrast)\b") or is_by:
+        t.take_all(rf"\b(?:{MOST}|{LEAST})\b|\bhow much\b" if is_by else r"(?!)")
         statistic = statistic if statistic not in ("", "min", "max") else "mean"
-        return {"what": "difference", "of": of, "statistic": statistic}
+        # "how much higher in A than in B" is A less B, "the difference between A and B" the second less the first
+        return {"what": "difference", "of": of, "statistic": statistic, "is_turned": is_by}
     pick = _pick(t, statistic)
     t.take_all(rf"\b(?:{MOST}|{LEAST})\b|\bwhich(?: (?:one|area|polygon|zone|place|of (?:the )?(?:two|them)))?\b")
     statistic = statistic if statistic not in ("", "min", "max") else "mean"

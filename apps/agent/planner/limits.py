@@ -56,7 +56,7 @@ def limits_said(t: Text) -> list[Threshold]:
         unit = unit_of(span["unit"] or "") or ""
         out.append(Threshold(_value_of(span["low"]), "above", True, unit, "", span.start()))
         out.append(Threshold(_value_of(span["number"]), "below", True, unit, "", span.start() + 1))
-    first = rf"(?<!\w)(?P<op>{_ABOVE}|{_BELOW})(?P<mid>(?:\s+(?:an?|the|of|{_index_words()}))*)\s*{number}{tail}"
+    first = rf"(?:(?<!\w)|(?=[<>≤≥]))(?P<op>{_ABOVE}|{_BELOW})(?P<mid>(?:\s+(?:an?|the|of|{_index_words()}))*)\s*{number}{tail}"
     second = (
         rf"(?<![\w.]){number}{tail}\s*(?P<mid>)(?P<op>or (?:more|above|higher|greater|over|less|below|lower|fewer)|"
         r"and (?:above|more|below|less))\b(?!\s*[\d.])"

@@ -27,7 +27,7 @@ from apps.agent.planner.limits import UNIT, limits_said, names_in
 from apps.agent.planner.measures import measured_fields
 from apps.agent.planner.places import plan_place
 from apps.agent.planner.roles import read_roles
-from apps.agent.planner.spatial import plain_words, put_signs
+from apps.agent.planner.spatial import SIGN, plain_words, put_signs
 from apps.agent.planner.stated import CLEAR, IN_REGION, dates_said, scenes_named, span_said
 from apps.agent.planner.text import Text, spelled_out
 from apps.agent.planner.things import is_thing
@@ -122,6 +122,11 @@ _PART_OF_ALL = (
     r"(?:the |all (?:of )?(?:the )?)?(?![^\ue000-\ue3ff]*\b(?:area|land|ground|image|scene|surface) )[^\ue000-\ue3ff]*?"
     r"\b(?:lies?|lying|falls?|stands?|(?:is|are|was|were)(?: found| located| situated)?) "
     r"(?:inside|within|in|outside|beyond|farther|further|less|more|not|near)\b"
+)
+# "does any field have a mean above 0.2", "are there fields with …": said of single polygons, not of all together.
+_ANY_OF_THEM = (
+    rf"\b(?:any|some|each|every|all|an?|one|single)\b(?: (?:single|one))?(?: of)?(?: the)? *{SIGN}|"
+    rf"{SIGN} *(?:each |all |that |which )?(?:have|has|had|with|having|where|shows?)\b"
 )
 # Longer texts are refused: patterns of words take time by the square of their length.
 LONGEST = 1500
@@ -282,6 +287,7 @@ def _read_words(question: Question) -> Reading:
         fields = asked
     if fields is None:
         return Reading(None, "I cannot tell what is to be measured. " + CAN_DO, guess=guess)
+    is_turned = bool(fields.pop("is_turned", False))
     guess |= {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
     t.take_all(
         r"\b(?:over|across|during|throughout|through|along) (?:the )?(?:time|years|months|series|period|dates|whole period|scene|"
@@ -301,11 +307,22 @@ def _read_words(question: Question) -> Reading:
             f"“what share of … is {title}”. For the first, ask for the area there and for that in the whole image."
         )
         return Reading(None, reason, guess=guess)
+    if quantity and thresholds and not targets and {fields["what"], fields.get("of")} & {"area", "share"}:
+        # "the area where NDVI is above 0.4"
+        t.take(r"\bwhere (?=(?:the )?\0)")
     if roles.zones:
         if fields["what"] == "exists" and not thresholds and not t.said(r"\b(?:any|there|some|contains?|has|have)\b"):
             reason = "Is there any of it, or is all of it so? Ask whether there is any, or which share it is."
             return Reading(None, reason, guess=guess)
-        fields |= {"zones": roles.zones, "buffer_m": roles.buffer_m, "is_outside": roles.is_outside}
+        several = next((v.n > 1 for v in question.vectors if f"vector:{v.vector_id}" in roles.zones), False)
+        if fields["what"] == "exists" and thresholds and several and t.said(_ANY_OF_THEM):
+            reason = (
+                "Any of them, each of them, or all taken together? Write “how many … have …” for the first two, and “is the … "
+                "inside … above …” for the third."
+            )
+            return Reading(None, reason, guess=guess)
+        zones = roles.zones[::-1] if is_turned else roles.zones
+        fields |= {"zones": zones, "buffer_m": roles.buffer_m, "is_outside": roles.is_outside}
         if roles.each:
             fields |= {"each": "zones", "by": roles.by}
         if fields["what"] == "zone":

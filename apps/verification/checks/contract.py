@@ -480,6 +480,8 @@ def threshold_side_as_asked(case: Case) -> Finding:
     ops = [(name, str(n["params"].get("op"))) for name, n in case.nodes.items() if n["op"].endswith("threshold")]
     if len(sides) != 1 or not ops or turns or len(named) != 1:
         return not_applicable("no single side in the question, or no threshold in the call")
+    if named[0].unit == "%" and not words.indices_named(case.text):
+        return not_applicable("the question's limit is one of a share, the call's one of the index by which a thing is found")
     side = next(iter(sides))
     wrong = [
         (name, op) for name, op in ops if (op.startswith(">") and side == "below") or (op.startswith("<") and side == "above")

@@ -116,6 +116,28 @@ def geodesic_m2(g: Any) -> float:
     return abs(float(GEOD.geometry_area_perimeter(shapely.orient_polygons(shapely.segmentize(g, 1e-4)))[0]))
 
 
+def test_a_ratio_of_areas_is_none_of_numbers(of_files: Any) -> None:
+    area = {crop: sum(geodesic_m2(g) for n, g in degrees(FIELDS).items() if CROPS[n] == crop) for crop in ("wheat", "barley")}
+    found = of_files("ratio of wheat area to barley area", "fields")
+    assert found.value == pytest.approx(area["wheat"] / area["barley"], rel=1e-5) and "pixels" not in found.text
+
+
+def test_limits_of_a_share_and_differences_turned(asked: Any, fish: Scene, files: dict[str, Any]) -> None:
+    with rasterio.open(FISH) as file:
+        green, red, nir = (file.read(i).astype(float) for i in (2, 3, 4))
+        seen = file.read().any(axis=0)
+    rows, columns = np.indices(seen.shape) + 0.5
+    with np.errstate(all="ignore"):
+        water, ndvi = (green - nir) / (green + nir) > 0, (nir - red) / (nir + red)
+    inside = {n: shapely.contains_xy(g, columns, rows) & seen for n, g in FIELDS.items()}
+    few = [n for n, at in inside.items() if water[at].mean() < 0.1]
+    found = asked("How many fields have less than 10% water?", [fish], [files["fields"]])[0]
+    assert not found.abstained and found.value == len(few) > 0
+    found = asked("By how much is NDVI higher in Long field than in Mill field?", [fish], [files["fields"]])[0]
+    wanted = ndvi[inside["Long field"]].mean() - ndvi[inside["Mill field"]].mean()
+    assert found.value == pytest.approx(wanted, abs=0.02) and found.value > 0
+
+
 def test_perimeters_in_words(of_files: Any) -> None:
     rims = {n: rim(g) for n, g in degrees(FIELDS).items()}
     assert of_files("What is the total perimeter of the fields?").value == pytest.approx(sum(rims.values()), rel=1e-5)
