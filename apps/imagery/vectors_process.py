@@ -222,6 +222,7 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
     from apps.imagery.vectors import MAX_VERTICES
 
     kept, kinds, boxes, n_vertices = [], Counter[str](), [], 0
+    seen: set[tuple[bytes, str]] = set()
     known = CRS.from_user_input(crs)
     is_degrees = bool(known.is_geographic)
     for f in features:
@@ -252,6 +253,13 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
             f["_not_finite"] = True
             continue
         if is_degrees and _wraps(xy, geometry):
+            if _rounds_a_pole(geometry):
+                raise UserError(
+                    "UNREADABLE",
+                    f"“{name}” holds a polygon around a pole.",
+                    "In degrees such a ring has no inside on a plane.",
+                    "Export it in a polar CRS (EPSG:3995 in the north, EPSG:3031 in the south), or run its edge to the pole.",
+                )
             f["_wrapped"] = True
             geometry = _cut_at_meridian(geometry)
         if not geometry.is_valid:
@@ -261,6 +269,11 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
             held = {g.geom_type.removeprefix("Multi") for g in shapely.get_parts(geometry)}
             f["_mixed"] = not f.get("_mended") and len(held) > 1
             geometry = most_extended(geometry)
+        # points of one place are often many things; the same shape twice is one thing twice
+        told = "" if geometry.geom_type.startswith("Poly") or "Line" in geometry.geom_type else repr(f["properties"])
+        mark = (shapely.to_wkb(shapely.normalize(geometry)), told)
+        f["_twin"] = mark in seen
+        seen.add(mark)
         kinds[geometry.geom_type] += 1
         boxes.append(geometry.bounds)
         kept.append({"type": "Feature", "geometry": json.loads(shapely.to_geojson(geometry)), "properties": f["properties"]})
@@ -281,6 +294,14 @@ def _checked(features: list[dict[str, Any]], name: str, crs: str) -> dict[str, A
             f"It says metres ({known.name}), but its coordinates reach from {bounds[0]:g}, {bounds[1]:g} to {bounds[2]:g}, "
             f"{bounds[3]:g}, like degrees.",
             "Export it with its true CRS, or say EPSG:4326.",
+        )
+    if not is_degrees and _is_used_exchanged(known, bounds):
+        raise UserError(
+            "NEEDS_CRS",
+            f"The CRS of “{name}” does not fit.",
+            f"In {known.name} its coordinates lie far from where that is used; with northing and easting exchanged they would "
+            "lie there.",
+            "Export it with the easting (x) first.",
         )
     if is_degrees and not is_on_globe:
         raise UserError(
@@ -333,6 +354,43 @@ def _is_used_there(crs: Any, bounds: tuple[float, float, float, float]) -> bool:
     return bool(area.west <= lon <= area.east and area.south <= lat <= area.north)
 
 
+# Degrees by which coordinates in a projected CRS may lie beyond where it is used: neighbours of a zone are often kept in it.
+_BEYOND_USE = 10.0
+
+
+def _is_used_exchanged(crs: Any, bounds: tuple[float, float, float, float]) -> bool:
+    """Whether coordinates lie far from where a projected CRS is used, and would lie there with their axes exchanged."""
+    from pyproj import Transformer
+
+    area = crs.area_of_use
+    if area is None or area.west > area.east:
+        return False
+    to_degrees = Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
+
+    def lies(x: float, y: float, beyond: float) -> bool:
+        lon, lat = to_degrees.transform(x, y)
+        if not (math.isfinite(lon) and math.isfinite(lat)):
+            return False
+        return bool(area.west - beyond <= lon <= area.east + beyond and area.south - beyond <= lat <= area.north + beyond)
+
+    x, y = (bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2
+    return not lies(x, y, _BEYOND_USE) and lies(y, x, 0.0)
+
+
+def _rounds_a_pole(geometry: Any) -> bool:
+    """Whether a ring runs once around the globe."""
+    import numpy as np
+    import shapely
+
+    for part in shapely.get_parts(geometry):
+        if part.geom_type != "Polygon":
+            continue
+        lon = shapely.get_coordinates(part.exterior)[:, 0]
+        if abs(float(((np.diff(lon) + 180) % 360 - 180).sum())) > 180:
+            return True
+    return False
+
+
 def _checked_warnings(features: list[dict[str, Any]]) -> list[str]:
     out = []
     empty = sum(f["geometry"] is None and not f.get("_not_finite") for f in features)
@@ -351,6 +409,12 @@ def _checked_warnings(features: list[dict[str, Any]]) -> list[str]:
         out.append(f"{odd} features have coordinates that are no numbers (NaN) and are left out.")
     if wrapped:
         out.append(f"{wrapped} features cross the 180° meridian; they were cut there.")
+    twins = sum(bool(f.get("_twin")) for f in features)
+    if twins:
+        out.append(
+            f"{twins} feature{'s have' if twins > 1 else ' has'} the same shape as another one; each of them is counted, and "
+            "their lengths are added up."
+        )
     if mended:
         out.append(f"{mended} features cross themselves; they were mended, which may change their area.")
     return out

@@ -95,6 +95,43 @@ def test_a_comma_in_a_number_is_never_taken_for_the_end_of_a_field_or_of_a_thous
     assert table[0]["geometry"]["coordinates"] == [500000.25, 5300000.5]
 
 
+def test_northing_before_easting_is_refused(tmp_path: Path) -> None:
+    """A square in UTM 32 near Munich; a zone's neighbours stay readable, and so does a plot whose axes nobody could tell."""
+    path = tmp_path / "a.gpkg"
+
+    def written(x: float, y: float, crs: str = "EPSG:32632") -> str:
+        shapes = np.array([shapely.to_wkb(shapely.box(x, y, x + 1000, y + 1000))], dtype=object)
+        path.unlink(missing_ok=True)
+        pyogrio.raw.write(path, shapes, [], [], geometry_type="Polygon", crs=crs, driver="GPKG")
+        try:
+            return vector_read(path, "a.gpkg").crs
+        except UserError as error:
+            return error.why
+
+    assert written(690_000, 5_330_000) == "EPSG:32632"
+    assert "with northing and easting exchanged" in written(5_330_000, 690_000)
+    assert written(1_100_000, 5_330_000) == "EPSG:32632"
+    assert written(300_000, 600_000, "EPSG:27700") == "EPSG:27700"
+
+
+def test_a_ring_around_a_pole_and_shapes_that_are_there_twice_are_told(tmp_path: Path) -> None:
+    for lats in ((89, 89, 89, 89), (80, 82, 81, 83)):
+        ring = [[lon, lat] for lon, lat in zip((0, 90, 180, -90), lats, strict=True)]
+        path = geojson(tmp_path / "p.geojson", {"type": "Polygon", "coordinates": [[*ring, ring[0]]]})
+        with pytest.raises(UserError) as caught:
+            vector_read(path, "p.geojson")
+        assert "around a pole" in caught.value.what
+    fiji = [[179.9, -17], [-179.9, -17], [-179.9, -16], [179.9, -16], [179.9, -17]]
+    found = vector_read(geojson(tmp_path / "f.geojson", {"type": "Polygon", "coordinates": [fiji]}), "f.geojson")
+    assert found.warnings == ("1 features cross the 180° meridian; they were cut there.",)
+    turned = {"type": "Polygon", "coordinates": [SQUARE["coordinates"][0][::-1]]}
+    found = vector_read(geojson(tmp_path / "t.geojson", SQUARE, turned, turned), "t.geojson")
+    assert len(found.features) == 3 and "2 features have the same shape as another" in found.warnings[0]
+    table = tmp_path / "t.csv"
+    table.write_text("name,lat,lon\na,48,11\na,48,11\nb,48,11\n")
+    assert "1 feature has the same shape" in vector_read(table, "t.csv").warnings[0]
+
+
 def test_empty_and_broken_geometries_are_told(tmp_path: Path) -> None:
     bow = {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}
     found = vector_read(geojson(tmp_path / "a.geojson", SQUARE, None, bow), "a.geojson")
