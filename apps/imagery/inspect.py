@@ -710,7 +710,7 @@ class _Inspector:
         listed = ", ".join(b.role for b in shown[:13]) + (" …" if len(shown) > 13 else "")
         if not open_:
             self.add(
-                "roles", "Band roles", "ok", listed, f"{' and '.join(how[s] for s in sorted(sources))}.".capitalize(), ask
+                "roles", "Band roles", "ok", listed, _begun(f"{' and '.join(how[s] for s in sorted(sources))}."), ask
             )
             return
         if len(shown) == 1:
@@ -793,14 +793,14 @@ class _Inspector:
             more = self._more_missing(bands, hints.fill_value)
             rules += more
             size = share_text(told, n) if told is not None else "pixels"
-            also = f" {said.capitalize()}." if said else ""
+            also = f" {_begun(said)}." if said else ""
             self.add(
                 "nodata", "Nodata", "ok", f"{hints.fill_value:g} in all bands",
                 f"{size} with {hints.fill_value:g} in every band are fill, as a person said.{_told_more(more)}{also}", ask, real,
             )  # fmt: skip
             return bands, rules
         if hints.fill == "is_real":
-            also = f" {said.capitalize()}." if said else ""
+            also = f" {_begun(said)}." if said else ""
             self.add("nodata", "Nodata", "ok", said or "none", f"No other fill, as a person said.{also}", ask)
             return bands, rules
         suspect = self._suspect(bands)
@@ -816,7 +816,7 @@ class _Inspector:
                 )  # fmt: skip
             else:
                 self.add("nodata", "Nodata", "ok", said or "none", "Nothing looks like undeclared fill." if not said
-                         else f"{said.capitalize()}.", *own, ask)  # fmt: skip
+                         else f"{_begun(said)}.", *own, ask)  # fmt: skip
             return bands, rules
         rules.append(
             FillRule(kind="all_bands_equal", value=suspect.value, source="suspected", share=suspect.n_px / n)
@@ -956,6 +956,11 @@ def _without_fill(band: Band, coding: profiles.Coding | None) -> Band:
     if coding is None or coding.nodata is None or band.nodata is not None:
         return band
     return band.model_copy(update={"nodata": coding.nodata})
+
+
+def _begun(text: str) -> str:
+    """With a capital first letter; names within keep theirs (Landsat 8/9 OLI-TIRS)."""
+    return text[:1].upper() + text[1:]
 
 
 def _told_more(rules: list[FillRule]) -> str:

@@ -59,7 +59,10 @@ class ObservationPicture:
 
 
 def observation_thumbnail(state: RunState, held: ObservationState, store: LayerStore, *, size: int = SIZE) -> NDArray[np.uint8]:
-    """RGBA, (height, width, 4), the longer side at most ``size``; see observation_picture."""
+    """RGBA, (height, width, 4), the longer side at most ``size``; nothing is drawn of a question about no imagery, and a list
+    has no broken picture there. See observation_picture."""
+    if state.question is not None and not state.question.scenes:
+        return np.zeros((size, size, 4), dtype=np.uint8)
     return observation_picture(state, held, store, size=size).rgba
 
 

@@ -293,14 +293,18 @@ class CalibratedJudge:
         )
 
 
+def _worded(value: Any) -> str:
+    """A figure as it is, words without the marks of JSON, nothing as "nothing"."""
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "yes", False: "no"}[value]
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:200]
+
+
 def _sentence(c: CheckResult) -> str:
     parts = [f"{c.check}: {c.message}"]
     if c.outcome == "failed" and (c.measured is not None or c.expected is not None):
         unit = f" {c.unit}" if c.unit and c.unit != "1" else ""
-        parts.append(
-            f"Measured {json.dumps(c.measured, ensure_ascii=False)[:200]}{unit}, "
-            f"expected {json.dumps(c.expected, ensure_ascii=False)[:200]}{unit}."
-        )
+        parts.append(f"Measured {_worded(c.measured)}{unit}, expected {_worded(c.expected)}{unit}.")
     if c.outcome in ("inconclusive", "errored") and c.pointers:
         parts.append("Missing: " + ", ".join(c.pointers[:6]) + ".")
     return " ".join(parts)[:1500]
@@ -321,6 +325,12 @@ def _parse(payload: Any) -> tuple[Any, str]:
         return (payload, {}), ""
     if not isinstance(payload, dict):
         return None, f"it is a {type(payload).__name__}, not an object."
+    if isinstance(payload.get("observations"), list) and "tool" not in payload and "observation" not in payload:
+        n = len(payload["observations"])
+        return None, (
+            f"it is a whole run, not an observation: its {n:,} observation{'' if n == 1 else 's'} lie under /observations; give "
+            "each of them, an object a line, or their list."
+        )
     context: dict[str, Any] = {}
     body = payload
     if "observation" in payload and "tool" not in payload:

@@ -62,6 +62,8 @@ def test_landsat7_by_its_band_names() -> None:
     found = inspect_file(SAMPLES / "landsat7_p15r32_2002-11-25.tif")
     assert roles(found) == ["blue", "green", "red", "nir", "swir1", "swir2", "thermal1", "thermal2"]
     assert found.info.sensor == "Landsat 7 ETM+"
+    # a sentence that begins with a capital leaves names as they are
+    assert "By the band names of Landsat 7 ETM+." in next(f.text for f in found.findings if f.key == "roles")
     assert found.info.acquired_at == datetime(2002, 11, 25, tzinfo=UTC)
     assert found.info.acquired_source == "declared"
     assert found.info.valid_share == 1.0

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.core.evidence.decision import PriorView
+from apps.core.evidence.decision import CheckResult, PriorView
 from apps.core.ports import Judge
 from apps.verification.backends import Opinion, Subject, VerifierError
-from apps.verification.judge import CalibratedJudge
+from apps.verification.judge import CalibratedJudge, _sentence
 from apps.verification.policy import Policy
 from tests.unit.tools.rasters import MemoryReader
 from tests.unit.verification import samples as s
@@ -87,6 +87,17 @@ def test_failed_status_is_rejected_with_the_tools_reason() -> None:
     assert (decision.decision, decision.stage) == ("reject", "status")
     assert "The red band is missing." in decision.reasons[0]
     assert checks == ()
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected", "said"),
+    [(None, "a text", "Measured nothing, expected a text."), (True, False, "Measured yes, expected no."),
+     (0.31, [0, 1], "Measured 0.31, expected [0, 1].")],
+)  # fmt: skip
+def test_a_reason_is_no_json(measured: Any, expected: Any, said: str) -> None:
+    found = {"measured": measured, "expected": expected}
+    one = CheckResult(check="contract.x", family="contract", severity="block", outcome="failed", message="Why.", **found)
+    assert _sentence(one) == f"contract.x: Why. {said}"
 
 
 def test_a_blocking_failure_names_check_measured_and_expected() -> None:
