@@ -710,9 +710,69 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
 }
 
 
-@check("target_as_asked", "warn", catches=("wrong target",), reads=("/arguments/target_groups", "/task/question"))
+# Kinds of things that none can be taken for another, by the words for them.
+_THINGS: dict[str, re.Pattern[str]] = {
+    name: re.compile(rf"\b(?:{words_})\b(?!-free)", re.I)
+    for name, words_ in {
+        "vehicles": r"cars?|trucks?|lorr(?:y|ies)|bus(?:es)?|vans?|vehicles?",
+        "planes": r"planes?|aircraft|airplanes?|aeroplanes?|jets?",
+        "ships": r"ships?|boats?|vessels?",
+        "plants": r"trees?|crowns?|vegetat\w+|green(?:ery|spaces?)?|plants?|crops?|forests?|grass\w*|woods?|woodlands?|canop\w+",
+        "water": r"waters?|floods?|flooded|lakes?|rivers?|seas?|ponds?|inundat\w+|wet|wetlands?|reservoirs?|oceans?",
+        "snow": r"snow|snow[ -]covered|ice|glaciers?",
+        "bare land": r"bare|soils?|sands?",
+        "buildings": r"built|built[ -]up|urban|buildings?|houses?|roofs?|impervious|cit(?:y|ies)|towns?",
+        "tanks": r"tanks?",
+    }.items()
+}
+_ASKED_FOR = re.compile(
+    r"\b(?:how many|how much|number of|count of|area of|share of|share is|density of|covered by|(?:are|is) there any)\s+"
+    r"((?:[\w-]+\s*){1,3})",
+    re.I,
+)
+
+
+def _things(text: str) -> set[str]:
+    return {name for name, pattern in _THINGS.items() if pattern.search(text)}
+
+
+def _other_thing(case: Case) -> tuple[list[str], list[str]] | None:
+    """(kinds of things that are measured, kinds that the question asks for) where the question speaks of none of the former."""
+    spec, sources = case.arguments.get("spec"), case.arguments.get("sources")
+    if case.observation.tool == "measure" and isinstance(spec, dict) and isinstance(sources, list):
+        names = [str(s.get("name")) for s in sources if isinstance(s, dict) and s.get("mode") in ("objects", "regions")]
+        if not names or len(names) < len(sources):
+            return None
+    else:
+        groups = case.arguments.get("target_groups")
+        if case.observation.tool != "perceive" or not isinstance(groups, dict):
+            return None
+        names = [str(n) for n in groups]
+    mine = [_things(n.replace("_", " ")) for n in names]
+    asked = {t for m in _ASKED_FOR.finditer(case.text) for t in _things(m[1])}
+    if not mine or not all(mine) or not asked or set().union(*mine) & _things(case.text):
+        return None
+    return sorted(set().union(*mine)), sorted(asked)
+
+
+@check(
+    "target_as_asked",
+    "warn",
+    catches=("wrong target",),
+    reads=("/arguments/target_groups", "/arguments/sources", "/task/question"),
+)
 def target_as_asked(case: Case) -> Finding:
-    """The targets that the detector looks for are named in the question."""
+    """The targets that the detector looks for are named in the question; things of one kind are no answer to a question about
+    another."""
+    other = _other_thing(case)
+    if other is not None:
+        return failed(
+            f"The question asks for {', '.join(other[1])}, the call is about {', '.join(other[0])}; ask for what is meant.",
+            measured=other[0],
+            expected=other[1],
+            at=("/arguments", "/task/question"),
+            severity="block",
+        )
     groups = case.arguments.get("target_groups")
     if case.observation.tool != "perceive" or not isinstance(groups, dict) or not groups:
         return not_applicable("the call names no targets")
