@@ -128,13 +128,22 @@ def _times(dataset: Any, dimension: str) -> tuple[str, ...]:
         return ()
 
 
-def _number(variable: Any, name: str) -> float | None:
-    """The first number of an attribute; None where it holds none, or one that is not finite."""
-    held = np.asarray(getattr(variable, name, ())).ravel()
-    if not held.size or held.dtype.kind not in "iuf":
+def _number_in(value: object) -> float | None:
+    """A number, also one that is written as text; None for anything else."""
+    try:
+        return float(value) if isinstance(value, (int, float, str)) else None
+    except ValueError:
         return None
-    value = float(held[0])
-    return value if np.isfinite(value) else None
+
+
+def _number(variable: Any, name: str) -> float | None:
+    """The first number of an attribute, also of one that is written as text ("0.01"); None where it holds none, or one that is
+    not finite."""
+    held = np.asarray(getattr(variable, name, ())).ravel()
+    if not held.size or held.dtype.kind not in "iufU":
+        return None
+    value = _number_in(held[0].item())
+    return value if value is not None and np.isfinite(value) else None
 
 
 def write_variable(source: Path, target: Path, name: str, hints: SceneHints) -> RasterFacts:
@@ -239,7 +248,8 @@ class _Variable:
         found: list[float] = []
         for name in ("_FillValue", "missing_value"):
             for value in np.asarray(getattr(self.variable, name, ())).ravel().tolist():
-                number = self._stored(value) if isinstance(value, (int, float)) else None
+                held = _number_in(value)
+                number = self._stored(held) if held is not None else None
                 if number is not None and number not in found and not (np.isnan(number) and any(map(np.isnan, found))):
                     found.append(number)
         self.n_declared = len(found)

@@ -139,6 +139,15 @@ def test_missing_values_and_types_are_those_of_netcdf4_itself(tmp_path: Path, da
     assert mean == pytest.approx(float(expected.astype(np.float64).mean()), rel=1e-6)
 
 
+def test_numbers_written_as_text_are_numbers(tmp_path: Path) -> None:
+    data = np.where(DATA < 0.1, -999, 1000 * DATA).astype(np.int16)
+    path = packed(tmp_path / "v.nc", data, scale_factor="0.01", add_offset="270", missing_value="-999")
+    found = inspect_file(path)
+    band, info = found.statistics.bands[0], found.info  # type: ignore[union-attr]
+    assert band.n_valid == int((data != -999).sum()) and info.bands[0].nodata == -999
+    assert (info.bands[0].scale, info.bands[0].offset) == (0.01, 270.0)
+
+
 def test_a_range_written_in_physical_values_is_not_taken_for_stored_ones(tmp_path: Path) -> None:
     # netCDF users' guide, valid_range: of the type of scale_factor, and wider than the packed values, it is of unpacked ones
     data = (10000 * DATA).astype(np.int16)
