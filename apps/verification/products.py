@@ -191,7 +191,9 @@ def composite_of(planes: Sequence[Pixels], params: Mapping[str, Any]) -> Pixels:
     if method not in functions or (method == "percentile" and not isinstance(q, (int, float))):
         raise NotFollowedError(f"a composite by {method!r} is not followed")
     data = _of_columns(held, functions[method])
-    return np.nan_to_num(data), (n >= int(params.get("least_valid") or 1)) & np.isfinite(data)
+    # one value deviates from nothing: that is no deviation of 0
+    least = max(int(params.get("least_valid") or 1), 2 if method == "std" else 1)
+    return np.nan_to_num(data), (n >= least) & np.isfinite(data)
 
 
 def best_of(planes: Sequence[Pixels], criteria: Sequence[Pixels], pick: str) -> Pixels:

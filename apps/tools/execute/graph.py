@@ -222,6 +222,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         if isinstance(part, float) and part < WEAK_SEPARABILITY:
             ctx.log("warning", f"Node {n}: the histogram hardly parts two classes (separability {part:.2f}; a single heap has "
                                "0.64), so what lies on either side may be the same.")
+    _tell_thin_composites(program, engine, used, ctx)
     for n, figures in engine.figures.items():
         if figures.n_out_of_range and n in used:
             span = program.type_of(n).range
@@ -589,6 +590,22 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
                   "quality_mask": [*quality] or None, "failed_nodes": [{"id": n, "reason": r} for n, r in failed.items()],
                   "valid_share": valid_share,
                   "n_out_of_range": sum(engine.figures[n].n_out_of_range for n in order if n in engine.figures)})
+
+
+# A composite that rests on fewer dates a pixel than this, in the mean, is told.
+_THIN_DATES = 1.5
+
+
+def _tell_thin_composites(program: Program, engine: Engine, used: set[str], ctx: ToolContext) -> None:
+    """A warning where hardly more than one date is left under a pixel of a composite of several."""
+    for n in used:
+        node = program.nodes[n]
+        if node.op != "raster.product.composite" or len(node.inputs) < 2 or n not in engine.figures:
+            continue
+        out, held = engine.figures[n].moments.n, [engine.figures[i].moments.n for i in node.inputs if i in engine.figures]
+        if out and len(held) == len(node.inputs) and sum(held) < _THIN_DATES * out:
+            ctx.log("warning", f"Node {n}: of {len(held)} dates {sum(held) / out:.1f} lie under a pixel in the mean; the rest is "
+                               "masked, so this is hardly a composite.")
 
 
 def _masked(program: Program, engine: Engine, node: str) -> dict[str, JsonValue]:

@@ -138,6 +138,9 @@ def on_grid(call: Call, name: str, raster: RasterType, target: Grid, method: Met
 def point_notes(raster: RasterType, target: Grid, method: str) -> tuple[tuple[str, str], ...]:
     """What is told where a new pixel holds many old ones and takes but one or four of them."""
     coarse, fine = target.gsd_m, raster.grid.gsd_m
+    if method == "mode":
+        return (("warning", ("Each new pixel has the commonest class of the old ones that it covers: what is rare shrinks, so "
+                             "areas and shares are best taken on the old pixels.")),)
     if method not in ("nearest", "bilinear") or coarse is None or fine is None or coarse < MANY_PIXELS * fine:
         return ()
     better = "mode" if raster.kind in ("mask", "classes") else "average"

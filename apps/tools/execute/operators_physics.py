@@ -274,6 +274,10 @@ def _plan_classify(call: Call) -> Planned:
             raise call.refuse(f"the limits of {p.preset} are those of {wanted}, not of {source.quantity}.")
     if not breaks or list(breaks) != sorted(set(breaks)):
         raise call.refuse("classes need rising limits.")
+    beyond = [x for x in breaks if not source.range.low <= x <= source.range.high]
+    if beyond:
+        raise call.refuse(f"{source.quantity} lies in [{source.range.low:g}, {source.range.high:g}]"
+                          f"{' ' + source.unit if source.unit not in ('', '1') else ''}; the limit {beyond[0]:g} is outside it.")
     if names and len(names) != len(breaks) + 1:
         raise call.refuse(f"{len(breaks)} limits make {len(breaks) + 1} classes, not {len(names)}.")
     limits, name = np.array(breaks), call.names[0]

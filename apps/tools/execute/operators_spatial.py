@@ -284,7 +284,8 @@ def _plan_composite(call: Call) -> Planned:
     def evaluate(reads: Reads, window: Window) -> Plane:
         data, valid = _stack(reads, names, window)
         n = valid.sum(axis=0)
-        keep = n >= p.least_valid
+        # of one value there is no deviation, and not one of 0
+        keep = n >= (max(2, p.least_valid) if p.method == "std" else p.least_valid)
         with np.errstate(all="ignore"):
             if p.method == "count":
                 return Plane(n.astype(np.float64), np.ones(n.shape, dtype=bool))
@@ -312,7 +313,14 @@ def _plan_composite(call: Call) -> Planned:
     kind = joined(inputs, kind="raster", quantity=quantity, unit="1" if p.method == "count" else first.unit, range=span,
                   formula=f"{p.method} over {len(names)} dates of {first.formula}")
     left = len(call.names) - len(names)
-    notes = (("info", f"{len(names)} of {len(call.names)} dates lie in the months and years asked for."),) if left else ()
+    notes: tuple[tuple[str, str], ...] = ()
+    if left:
+        notes = (("info", f"{len(names)} of {len(call.names)} dates lie in the months and years asked for."),)
+    months = set(p.months)
+    if p.years and {12, 1} <= months and len(months) < 12:
+        notes += (("warning", ("The months run over the turn of the year, and each date goes by its own calendar year: a "
+                               "December stands with the January eleven months before it. For one season name the dates "
+                               "themselves.")),)
     return Planned(kind, evaluate=evaluate, notes=(
         *notes, *scale_notes(first, p.method), *check_series_alike(call, inputs, is_trend=False)))
 

@@ -545,6 +545,9 @@ def _plan_series(call: Call) -> Planned:
         check_scale(call, source, "sum")
     if p.over in ("count_above", "mean_above") and p.limit is None:
         raise call.refuse(f"{p.over} needs a limit.")
+    if p.limit is not None and p.limit_is == "value" and not span.low <= p.limit <= span.high:
+        raise call.refuse(f"{source.quantity} lies in [{span.low:g}, {span.high:g}]"
+                          f"{' ' + source.unit if source.unit not in ('', '1') else ''}; the limit {p.limit:g} is outside it.")
     if p.over == "count_above":
         span = PhysicalRange(0, len(call.inputs))
     elif p.over in ("sum", "std"):

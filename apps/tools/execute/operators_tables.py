@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -565,7 +566,14 @@ def _plan_analysis(call: Call) -> Planned:
         if len(y) < 4:
             raise call.refuse(f"an analysis needs at least four dates; there are {len(y)}.", code="NEEDS_DATES",
                               needs={"dates": 4})
+        in_seasons = p.analysis == "stl" or (p.variant == "seasonal" and p.analysis == "mann_kendall")
+        if in_seasons and p.period:
+            _check_seasons(call, [datetime.fromisoformat(str(i["date"])) for i in items], p.period)
         value, more = analyse_series(p, y)
+        chance = more.get("p_value")
+        if isinstance(chance, float) and not chance < 0.05:
+            what = "change point" if p.analysis == "change_point" else "trend"
+            warnings.append(f"The {what} is not significant (p = {chance:.3f}).")
         if "starts_at" in more:
             more["dates"] = [items[i]["date"] for i in more["starts_at"]]
         if value is None:
@@ -586,6 +594,21 @@ def _plan_analysis(call: Call) -> Planned:
                      spans.get(p.analysis, PhysicalRange(why="follows the series")))
     return Planned(kind, reduce=lambda: _per_date(call), finish=finish, notes=(
         *_series_places(call), *check_series_alike(call, call.inputs, is_trend=p.analysis in _OF_TREND)))
+
+
+def _check_seasons(call: Call, days: Sequence[datetime], period: int) -> None:
+    """ModelError where dates are missing, so that every ``period``-th date is not of one season."""
+    if len(days) <= period:
+        return
+    step = float(np.median([(b - a).days for a, b in pairwise(days)]))
+    seasons = [(days[i + period] - days[i]).days for i in range(len(days) - period)]
+    usual = min(seasons)
+    late = [i for i, s in enumerate(seasons) if s - usual > 0.75 * step]
+    if step > 0 and late:
+        i = late[0]
+        raise call.refuse(f"a season of {period} dates counts dates, and some are missing: from {days[i].date()} to "
+                          f"{days[i + period].date()} are {seasons[i]} days, elsewhere {usual}. Give a series without holes, "
+                          "or ask for an analysis that knows no season.", code="NEEDS_DATES", needs={"dates": True})
 
 
 def analyse_series(p: SeriesAnalysisParams, y: NDArray[np.float64]) -> tuple[float | int | None, dict[str, Any]]:

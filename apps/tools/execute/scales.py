@@ -32,6 +32,7 @@ _NOT_ROUND = frozenset({"mean", "median", "std", "variance", "cv", "percentile",
                         "mae", "bias", "correlation"})
 _OF_DECIBELS = frozenset({"sum", "cv", "percent", "ratio"})
 _OF_CELSIUS = frozenset({"cv", "percent", "ratio"})
+_TEMPERATURES = ("K", "degC", "degF")
 
 
 def check_scale(call: Call, raster: RasterType, what: str) -> None:
@@ -43,6 +44,10 @@ def check_scale(call: Call, raster: RasterType, what: str) -> None:
     if raster.unit == "dB" and what in _OF_DECIBELS:
         raise call.refuse(f"{what} of decibels means nothing: they are logarithms. Ask for a mean, a median or a difference in "
                           "dB, or turn them into linear power first.")
+    if raster.unit in _TEMPERATURES and what == "sum":
+        raise call.refuse(f"a sum of temperatures in {raster.unit} means nothing: it hangs on their number and on where the "
+                          "scale begins. For degree-days take what lies above a base first (raster.product.math, "
+                          "max(x - base, 0)), or ask for the mean.")
     if raster.unit == "degC" and what in _OF_CELSIUS:
         raise call.refuse(f"{what} of degrees Celsius means nothing: their zero is arbitrary. Ask for a difference, or take "
                           "kelvins.")

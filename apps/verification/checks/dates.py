@@ -165,6 +165,19 @@ def _taken_from(op: str, params: dict[str, object], inputs: list[str]) -> tuple[
 _THRESHOLDS = {"reflectance": (-1.0, 5.0), "K": (100.0, 2000.0), "dB": (-80.0, 60.0)}
 
 
+def _limits_of(op: str, params: dict[str, object]) -> list[float]:
+    """The numbers that a node holds values against: of a threshold, of classes, of the dates above a limit."""
+    held: object = ()
+    if op == "raster.product.threshold":
+        held = [params.get("value")]
+    elif op == "raster.product.classify":
+        held = params.get("breaks")
+    elif op == "raster.summarize.series" and params.get("limit_is") != "times_mean":
+        held = [params.get("limit")]
+    found = [number_of(x) for x in held] if isinstance(held, (list, tuple)) else []
+    return [x for x in found if x is not None]
+
+
 @check(
     "threshold_in_the_values_unit",
     catches=("wrong threshold", "wrong unit"),
@@ -178,9 +191,9 @@ def threshold_in_the_values_unit(case: Case) -> Finding:
     seen: list[float] = []
     for name in case.upstream(case.output):
         node = case.nodes[name]
-        limit = number_of(node["params"].get("value"))
+        limits = _limits_of(node["op"], node["params"])
         source = case.nodes.get(node["inputs"][0]) if node["inputs"] else None
-        if node["op"] != "raster.product.threshold" or limit is None or source is None:
+        if not limits or source is None:
             continue
         if source["op"] != "raster.product.band":
             continue
@@ -194,16 +207,17 @@ def threshold_in_the_values_unit(case: Case) -> Finding:
             continue
         unit = held[0].unit
         low, high = _THRESHOLDS[unit]
-        seen.append(limit)
-        if not low <= limit <= high:
+        seen += limits
+        limit = limits[0]
+        if not all(low <= x <= high for x in limits):
             return failed(
                 f"The threshold is no number of {unit}, in which {role} is.",
-                measured=limit,
+                measured=next(x for x in limits if not low <= x <= high),
                 expected=[low, high],
                 unit=unit,
                 at=at,
             )
-        if unit == "dB" and role in _RADAR and 0 < limit < 1:
+        if unit == "dB" and role in _RADAR and node["op"] == "raster.product.threshold" and 0 < limit < 1:
             try:
                 plane = look_of(case).every_pixel(node["inputs"][0], scene.grid)
             except CannotLookError:
@@ -219,6 +233,47 @@ def threshold_in_the_values_unit(case: Case) -> Finding:
     return (
         passed("The thresholds are in the values' units.", measured=seen, at=at) if seen else not_applicable("no such threshold")
     )
+
+
+_ADDS = ("raster.summarize.statistic", "raster.summarize.zonal", "raster.summarize.series", "raster.product.composite")
+
+
+@check(
+    "sum_of_what_adds_up",
+    catches=("wrong statistic", "wrong unit"),
+    reads=("/arguments/nodes", "/inputs"),
+    family="consistency",
+)
+def sum_of_what_adds_up(case: Case) -> Finding:
+    """Temperatures and decibels are not added up: the sum hangs on the number of values and on where their scale begins."""
+    seen = 0
+    for name in case.upstream(case.output):
+        node = case.nodes[name]
+        params = node["params"]
+        if node["op"] not in _ADDS or "sum" not in (params.get("statistic"), params.get("over"), params.get("method")):
+            continue
+        seen += 1
+        for below in case.upstream(name):
+            source = case.nodes[below]
+            if source["op"] == "raster.product.math":
+                return not_applicable("what is added up is a formula's")
+            if source["op"] != "raster.product.band":
+                continue
+            try:
+                held = scene_of_node(case, below).bands_with_role(str(source["params"].get("role")))
+            except CannotLookError:
+                continue
+            unit = held[0].unit if len(held) == 1 else ""
+            if unit in ("K", "degC", "degF", "dB") and below in node["inputs"]:
+                return failed(
+                    f"A sum of values in {unit} means nothing; ask for the mean, or for what lies above a base.",
+                    measured=unit,
+                    expected="a unit that adds up",
+                    at=("/arguments/nodes", "/inputs"),
+                )
+    if not seen:
+        return not_applicable("nothing is added up")
+    return passed("What is added up adds up.", measured=seen, at=("/arguments/nodes", "/inputs"))
 
 
 @check(

@@ -147,6 +147,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "formula_has_a_meaning",
         "dnbr_before_minus_after",
         "threshold_in_the_values_unit",
+        "sum_of_what_adds_up",
     ),
     "plausibility": (
         "area_within_scene",

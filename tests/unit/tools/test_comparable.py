@@ -377,3 +377,107 @@ def test_dnbr_by_a_formula_is_before_minus_after(expression: str, state: str) ->
         "expression": expression, "quantity": "dnbr", "range": [-2000, 2000]}), ("out", "raster.summarize.statistic", ["d"], {})])
     assert o.status.state == state, o.status.reason
     assert state == "ok" or "before − after" in o.status.reason
+
+
+@pytest.mark.parametrize(("unit", "role", "values", "limit"), [
+    ("K", "lst", (290.0, 300.0), 25.0), ("1", "ndvi", (0.2, 0.5), 40.0)])
+def test_a_limit_on_dates_lies_among_the_values(unit: str, role: str, values: tuple[float, ...], limit: float) -> None:
+    asked = course(values, role, unit, SAME[:2])
+    o = asked("raster.summarize.series", {"over": "count_above", "limit": limit})
+    assert o.status.state == "failed" and "outside it" in o.status.reason
+    o = asked("raster.summarize.series", {"over": "count_above", "limit": sum(values) / 2})
+    assert o.result.value == 1
+    o = asked("raster.summarize.series", {"over": "count_above", "limit": 1.01, "limit_is": "times_mean"})
+    assert o.result.value == 1
+
+
+@pytest.mark.parametrize(("unit", "role", "breaks", "state"), [
+    ("K", "lst", [10.0, 20.0], "failed"), ("1", "ndvi", [20.0, 40.0], "failed"), ("K", "lst", [285.0, 295.0], "ok"),
+    ("1", "ndvi", [-1.0, 0.0, 1.0], "ok")])
+def test_limits_of_classes_lie_among_the_values(unit: str, role: str, breaks: list[float], state: str) -> None:
+    stored = np.linspace(280, 300, 400).reshape(1, 20, 20) if unit == "K" else np.linspace(-0.5, 0.9, 400).reshape(1, 20, 20)
+    o = Bench(scene(stored, [role], unit=unit)).execute([
+        S, ("v", "raster.product.band", ["s1"], {"role": role}), ("c", "raster.product.classify", ["v"], {"breaks": breaks}),
+        ("out", "raster.summarize.class_areas", ["c"], {})])
+    assert o.status.state == state, o.status.reason
+    if state == "ok":
+        held = np.unique(np.digitize(stored, breaks), return_counts=True)[1]
+        assert [i["n_px"] for i in o.result.items] == held.tolist()
+
+
+@pytest.mark.parametrize(("unit", "role", "value"), [("K", "lst", 290.0), ("degC", "lst", 17.0)])
+def test_temperatures_are_not_added_up_but_degree_days_are(unit: str, role: str, value: float) -> None:
+    asked = course((value, value + 5), role, unit, SAME[:2])
+    o = asked("raster.summarize.series", {"over": "sum"})
+    assert o.status.state == "failed" and "degree-days" in o.status.reason
+    assert asked("raster.summarize.series", {}).result.value == pytest.approx(value + 2.5, abs=0.05)
+    grain = np.random.default_rng(1).normal(0, 0.1, (1, 20, 20))
+    bench = Bench(*[scene(value + 5 * k + grain, [role], scene_id=f"d{k}", date=SAME[k], unit=unit) for k in (0, 1)])
+    nodes: list[Any] = []
+    for k in (0, 1):
+        nodes += [(f"s{k}", "asset.scene", (), {"scene": f"d{k}"}), (f"v{k}", "raster.product.band", [f"s{k}"], {"role": role}),
+                  (f"m{k}", "raster.product.math", [f"v{k}"], {"expression": f"max(v{k} - {value - 7}, 0)", "range": [0, 100]})]
+    o = bench.execute([*nodes, ("out", "raster.summarize.series", ["m0", "m1"], {"over": "sum"})])
+    assert o.result.value == pytest.approx(7 + 12, abs=0.05)
+
+
+def test_a_composite_of_hardly_more_than_one_date_says_so_and_has_no_deviation() -> None:
+    def left(masked: tuple[int, ...], method: str) -> Any:
+        stored = [np.full((1, 20, 20), 0.1 * (k + 1)) for k in range(4)]
+        for k in masked:
+            stored[k][:] = -9999
+        bench = Bench(*[scene(a, ["ndvi"], scene_id=f"d{k}", date=SAME[k], unit="1", nodata=-9999.0)
+                        for k, a in enumerate(stored)])
+        nodes = [x for k in range(4) for x in ((f"s{k}", "asset.scene", (), {"scene": f"d{k}"}),
+                                               (f"v{k}", "raster.product.band", [f"s{k}"], {"role": "ndvi"}))]
+        return bench.execute([*nodes, ("t", "raster.product.composite", [f"v{k}" for k in range(4)], {"method": method}),
+                              ("out", "raster.summarize.statistic", ["t"], {})])
+
+    o = left((1, 2, 3), "mean")
+    assert o.result.value == pytest.approx(0.1) and any("of 4 dates 1.0 lie under a pixel" in x.message for x in o.status.log)
+    assert not any("lie under a pixel" in x.message for x in left((3,), "mean").status.log)
+    assert left((1, 2, 3), "std").status.state == "failed"
+    assert left((2, 3), "std").result.value == pytest.approx(0.05)
+
+
+def test_a_season_that_runs_over_the_turn_of_the_year_says_so() -> None:
+    times = ("2020-01-05", "2020-02-05", "2020-12-05", "2021-01-05")
+    asked = course((0.1, 0.2, 0.3, 0.4), "ndvi", "1", times)
+    o = asked("raster.product.composite", {"months": [12, 1, 2], "years": [2020], "method": "mean"})
+    assert o.result.value == pytest.approx(0.2, abs=0.02) and any("turn of the year" in x.message for x in o.status.log)
+    for params in ({"months": [12, 1, 2]}, {"months": [6, 7, 1], "years": [2020]}, {"years": [2020]}):
+        o = asked("raster.product.composite", {"method": "mean", **params})
+        assert not any("turn of the year" in x.message for x in o.status.log)
+
+
+MONTHS = tuple(f"20{10 + k // 12}-{k % 12 + 1:02d}-01" for k in range(30))
+
+
+@pytest.mark.parametrize("params", [{"analysis": "stl", "period": 12},
+                                    {"analysis": "mann_kendall", "variant": "seasonal", "period": 12}])
+def test_seasons_are_not_counted_over_missing_dates(params: dict[str, Any]) -> None:
+    values = tuple(0.4 + 0.3 * float(np.sin(k / 12 * 2 * np.pi)) for k in range(30))
+    assert course(values, "ndvi", "1", MONTHS, ("",) * 30)("raster.summarize.series_analysis", params).status.state == "ok"
+    kept = [k for k in range(30) if k not in (3, 7, 8)]
+    o = course(tuple(values[k] for k in kept), "ndvi", "1", tuple(MONTHS[k] for k in kept), ("",) * 30)(
+        "raster.summarize.series_analysis", params)
+    assert o.status.state == "failed" and "some are missing" in o.status.reason
+
+
+@pytest.mark.parametrize(("values", "analysis", "told"), [
+    ((0.1, 0.1, 0.11, 0.1, 0.09, 0.1, 0.1, 0.9), "change_point", True), ((0.1,) * 10 + (0.8,) * 10, "change_point", False),
+    ((0.1, 0.3, 0.2, 0.4, 0.1, 0.3, 0.2, 0.4), "mann_kendall", True),
+    (tuple(0.05 * k for k in range(12)), "mann_kendall", False)])
+def test_what_is_not_significant_says_so(values: tuple[float, ...], analysis: str, told: bool) -> None:
+    o = course(values, "ndvi", "1", MONTHS[:len(values)], ("",) * 30)("raster.summarize.series_analysis", {"analysis": analysis})
+    assert any("not significant" in x.message for x in o.status.log) == told
+
+
+def test_the_commonest_class_shrinks_what_is_rare_and_says_so() -> None:
+    codes = np.zeros((1, 30, 30))
+    codes[0, ::3, ::3] = 1
+    bench = Bench(scene(codes, ["class"]))
+    o = bench.execute([S, ("v", "raster.product.band", ["s1"], {"role": "class"}),
+                       ("r", "raster.product.reproject", ["v"], {"resolution": 30, "method": "mode"}),
+                       ("out", "raster.summarize.class_areas", ["r"], {"unit": "m2"})])
+    assert [i["class"] for i in o.result.items] == [0] and any("what is rare shrinks" in x.message for x in o.status.log)

@@ -339,7 +339,7 @@ def test_focal_statistics_agree_with_numpy_and_do_not_see_windows(statistic: str
     for window in (256, 1024):
         b = Bench(scene(z[None], ["lst"], unit="K", nodata=-9999), window_px=window)
         data, valid = pixels_of(b, nodes)
-        found.append(value_of(b, nodes, "sum"))
+        found.append(value_of(b, nodes, "mean"))
     masked = np.where(z == -9999, np.nan, z)
     assert valid.sum() == np.isfinite(masked).sum()
     for r, c in [(0, 0), (99, 210), (104, 259), (255, 255), (256, 256), (279, 299)]:
@@ -387,7 +387,8 @@ def test_composites_agree_with_numpy(method: str, wanted: Any) -> None:
     b, nodes, names = dated()
     data, valid = pixels_of(b, [*nodes, ("c", "raster.product.composite", names, {"method": method, "percentile": 30})])
     masked = np.where(HOLES == -1, np.nan, HOLES)
-    assert np.array_equal(valid, np.isfinite(masked).any(axis=0))
+    # of one value there is no deviation
+    assert np.array_equal(valid, np.isfinite(masked).sum(axis=0) >= (2 if method == "std" else 1))
     assert data[valid] == pytest.approx(wanted(masked, axis=0)[valid], rel=1e-5)
 
 

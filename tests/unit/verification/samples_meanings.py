@@ -236,6 +236,20 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
         lambda: in_decibels().but({"/arguments/nodes/2/params/value": 0.02}),
         "failed",
     ),
+    "consistency.sum_of_what_adds_up": (
+        added,
+        lambda: warming().but(
+            {
+                "/arguments/nodes/8": {
+                    "id": "out",
+                    "op": "raster.summarize.series",
+                    "inputs": ["b0", "b1"],
+                    "params": {"over": "sum"},
+                }
+            }
+        ),
+        "failed",
+    ),
     "plausibility.red_and_nir_as_ground_reflects": (lambda: exchanged("", "-"), exchanged, "failed"),
     "plausibility.anomaly_of_one_season": (
         lambda: anomaly(*ONE_SEASON),

@@ -236,3 +236,18 @@ def test_a_change_of_temperature_is_no_temperature() -> None:
     assert outcome(made, "radiometry.temperature_plausible") == "not_applicable"
     plain = m.warming().but({"/arguments/nodes": [*nodes[:-1], {**last, "inputs": ["b0"]}], **told})
     assert outcome(plain, "radiometry.temperature_plausible") == "failed"
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "wanted"),
+    [
+        ("raster.summarize.series", {"over": "count_above", "limit": 25}, "failed"),
+        ("raster.summarize.series", {"over": "count_above", "limit": 298}, "passed"),
+        ("raster.summarize.series", {"over": "count_above", "limit": 1.5, "limit_is": "times_mean"}, "not_applicable"),
+        ("raster.product.classify", {"breaks": [10, 20, 300]}, "failed"),
+        ("raster.product.classify", {"breaks": [280, 290]}, "passed"),
+    ],
+)
+def test_limits_on_kelvins(op: str, params: dict[str, Any], wanted: str) -> None:
+    made = m.warming().but({"/arguments/nodes/8": {"id": "out", "op": op, "inputs": ["b0"], "params": params}})
+    assert outcome(made, "consistency.threshold_in_the_values_unit") == wanted

@@ -210,7 +210,9 @@ def test_no_statistic_of_an_honest_run_is_blocked(of: str) -> None:
     for statistic in STATISTICS:
         params = {"statistic": statistic} | ({"percentile": 90} if statistic == "percentile" else {})
         made = run_over([*matrix.BASE, *bands, ("out", "raster.summarize.statistic", [source], params)], matrix.UTM)
-        assert made is not None, statistic
+        if made is None:  # temperatures do not add up
+            assert (of, statistic) == ("lst", "sum")
+            continue
         if found := blamed(made):
             bad[statistic] = found, made.observation.result.value, made.observation.result.unit
     assert bad == {}
