@@ -27,7 +27,7 @@ from apps.agent.findings import (
 from apps.agent.moves import Open, Stopped
 from apps.agent.readings import READINGS, ReadingError
 from apps.agent.tables_told import change_table_told, change_zone_told, rows_told, table_told, zone_told
-from apps.agent.units import ALIASES, UNIT_PATTERN, convert, dimension, interval_text, number_text
+from apps.agent.units import ALIASES, UNIT_PATTERN, carried_text, convert, dimension, number_text
 from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Observation
@@ -244,16 +244,15 @@ def _value(recipe: AnswerRecipe, o: Observation) -> Finding:
     is_signed = bool(recipe.options.get("signed"))
     if is_count and float(value).is_integer():
         value = int(value)
-    shown = number_text(value, unit, is_count=is_count, is_signed=is_signed)
+    shown, span = _told(o, value, unit, is_count=is_count, is_signed=is_signed)
     if is_count and recipe.options.get("noun"):
         text = f"{shown} {noun_of(recipe, value)}"
     else:
         text = f"{phrase_of(recipe, o)} is {shown}"
         if unit == "1" and o.result.kind == "ratio":
-            text += f" ({number_text(value * 100, '%')})"
+            text += f" ({_told(o, value * 100, '%')[0]})"
     interval = _interval(recipe, o, unit)
     kind = o.evidence.intermediate.get("interval_is")
-    span = "" if interval is None or kind == "exact" else interval_text(interval, unit, is_count=is_count)
     if span:
         level = f"{o.result.interval_level:.0%} ".replace("%", " %") if o.result.interval_level else ""
         text += f", {level}interval {span}"
@@ -264,6 +263,17 @@ def _value(recipe: AnswerRecipe, o: Observation) -> Finding:
         text += f", p = {p:.3g}"
     text += _support_note(o)
     return Finding(text, value, unit, interval)
+
+
+def _told(o: Observation, value: float, unit: str, *, is_count: bool = False, is_signed: bool = False) -> tuple[str, str]:
+    """(a value of an observation, its interval) in ``unit`` to the digits that the interval carries; '' where there is none."""
+    interval = o.result.interval
+    if interval is None or o.evidence.intermediate.get("interval_is") == "exact":
+        return number_text(value, unit, is_count=is_count, is_signed=is_signed), ""
+    low, high = (convert(x, o.result.unit, unit) for x in interval)
+    shown, span = carried_text(value, (low, high), unit, is_count=is_count, is_signed=is_signed, is_short=True)
+    sign = "" if is_count else shown.partition(" ")[2]
+    return shown, " to ".join(f"{end} {sign}".strip() for end in span.split(" to ")) if span else ""
 
 
 def _node_value(o: Observation, key: str) -> Any:
@@ -286,18 +296,17 @@ def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) ->
     best = pick(v for v, _ in numbers)
     winners = [i for i, (v, _) in enumerate(numbers) if v == best]
     is_count = parts[0].result.kind == "count"
-    listed = "; ".join(
-        f"{label}: {number_text(v, unit, is_count=is_count)}" for label, (v, _) in zip(labels, numbers, strict=True)
-    )
+    figures = [_told(o, v, unit, is_count=is_count)[0] for o, (v, _) in zip(parts, numbers, strict=True)]
+    if len(set(figures)) < len({v for v, _ in numbers}):
+        # figures that differ are not written alike
+        figures = [number_text(v, unit, is_count=is_count) for v, _ in numbers]
+    listed = "; ".join(f"{label}: {figure}" for label, figure in zip(labels, figures, strict=True))
     if len(numbers) > LISTED:
-        order = sorted(zip(labels, numbers, strict=True), key=lambda x: x[1][0], reverse=pick is max)[:2]
-        listed = "; then ".join(f"{label}: {number_text(v, unit, is_count=is_count)}" for label, (v, _) in order)
+        order = sorted(zip(labels, numbers, figures, strict=True), key=lambda x: x[1][0], reverse=pick is max)[:2]
+        listed = "; then ".join(f"{label}: {figure}" for label, _, figure in order)
         listed += f"; {len(numbers)} in all"
     word = str(recipe.options.get("word", "larger" if pick is max else "smaller"))
-    claims = tuple(
-        claim_of(state, f"{label}: {number_text(v, unit, is_count=is_count)}", [o])
-        for label, (v, _), o in zip(labels, numbers, parts, strict=True)
-    )
+    claims = tuple(claim_of(state, f"{label}: {figure}", [o]) for label, figure, o in zip(labels, figures, parts, strict=True))
     if len(winners) > 1:
         who = "They" if len(winners) == len(parts) else " and ".join(labels[i] for i in winners)
         return Finding(f"{who} are equal ({listed})", "equal", None, claims=claims)
@@ -334,13 +343,10 @@ def _difference(state: RunState, recipe: AnswerRecipe, parts: list[Observation])
         value, out_unit, is_count = 100 * (second - first) / first, "%", False
     labels = [str(x) for x in list_of(recipe.options.get("labels"))] or ["first", "second"]
     count = all(o.result.kind == "count" for o in parts)
-    listed = "; ".join(
-        f"{label}: {number_text(v, unit, is_count=count)}" for label, v in zip(labels, (first, second), strict=True)
-    )
-    claims = tuple(
-        claim_of(state, f"{label}: {number_text(v, unit, is_count=count)}", [o])
-        for label, v, o in zip(labels, (first, second), parts, strict=True)
-    )
+    # as fine as their difference, so that a reader may subtract them
+    figures = [number_text(v, unit, is_count=count) for v in (first, second)]
+    listed = "; ".join(f"{label}: {figure}" for label, figure in zip(labels, figures, strict=True))
+    claims = tuple(claim_of(state, f"{label}: {figure}", [o]) for label, figure, o in zip(labels, figures, parts, strict=True))
     shown = number_text(value, out_unit, is_count=is_count, is_signed=True)
     if not is_relative and unit == "%":
         shown = f"{shown.removesuffix(' %')} percentage points"

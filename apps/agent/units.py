@@ -68,7 +68,33 @@ def number_text(value: float, unit: str = "1", *, is_count: bool = False, is_sig
     return f"{text} {shown}" if shown else text
 
 
-def interval_text(interval: tuple[float, float], unit: str = "1", *, is_count: bool = False) -> str:
-    """'16 to 18'; '' where both ends are written alike: that is no interval to a reader."""
-    low, high = (number_text(end, unit, is_count=is_count) for end in interval)
-    return f"{low} to {high}" if low != high else ""
+def carried_text(
+    value: float, interval: tuple[float, float], unit: str = "1", *,
+    is_count: bool = False, is_signed: bool = False, is_short: bool = False,
+) -> tuple[str, str]:  # fmt: skip
+    """(value with its unit, interval) to the digits that the interval carries: two of its half width (JCGM 100:2008, 7.2.6).
+
+    302.3547 in 291.08 to 310.27 reads 302.4 ha, 291.1 to 310.3. A number of things stays whole; no interval where it has no
+    width. ``is_short``: no more digits than ``number_text`` writes, as in a sentence; no interval that these do not show.
+    """
+    half = (interval[1] - interval[0]) / 2
+    is_whole = is_count and float(value).is_integer()
+    plain = number_text(value, unit, is_count=is_count or float(value).is_integer(), is_signed=is_signed)
+    if not 0 < half < math.inf:
+        return plain, ""
+    decimals = min(1 - math.floor(math.log10(half)), 12)
+    if all(float(end).is_integer() for end in interval):
+        decimals = min(decimals, 0) if float(value).is_integer() else decimals
+    elif is_short and value and not is_whole:
+        decimals = min(decimals, len(number_text(value, unit).partition(" ")[0].partition(".")[2]))
+
+    def shown(v: float, places: int) -> str:
+        # a rounded nothing has no sign
+        return f"{round(float(v), places) + 0.0:,.{max(places, 0)}f}".replace("-", "−")
+
+    low, high = (shown(end, decimals) for end in interval)
+    sign = number_text(1, unit).partition(" ")[2]
+    text = shown(value, 0 if is_whole else decimals)
+    if is_signed and value > 0:
+        text = f"+{text}"
+    return f"{text} {sign}".strip(), f"{low} to {high}" if low != high else ""

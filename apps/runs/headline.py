@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, get_args
 
 from apps.agent.plurals import things_text
-from apps.agent.units import number_text
+from apps.agent.units import carried_text, number_text
 from apps.core.evidence.observation import Evidence, LayerRef, Observation
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import Relation
@@ -91,29 +90,6 @@ def is_said(words: str, text: str) -> bool:
     """Whether a text says these words already, whatever their case, their blanks and how they end."""
     one, whole = (" ".join(t.lower().split()).rstrip(".… ") for t in (words, text))
     return bool(one) and one in whole
-
-
-def carried_text(value: float, interval: tuple[float, float], unit: str = "1", *, is_count: bool = False) -> tuple[str, str]:
-    """(value with its unit, interval) to the digits that the interval carries: two of its half width (JCGM 100:2008, 7.2.6).
-
-    302.3547 in 291.08 to 310.27 reads 302.4 ha, 291.1 to 310.3. A number of things stays whole; no interval where it has no
-    width.
-    """
-    half = (interval[1] - interval[0]) / 2
-    if not 0 < half < math.inf:
-        return value_text(value, unit), ""
-    decimals = min(1 - math.floor(math.log10(half)), 12)
-    if all(float(end).is_integer() for end in interval):
-        decimals = min(decimals, 0) if float(value).is_integer() else decimals
-
-    def shown(v: float, places: int) -> str:
-        # a rounded nothing has no sign
-        return f"{round(float(v), places) + 0.0:,.{max(places, 0)}f}".replace("-", "−")
-
-    low, high = (shown(end, decimals) for end in interval)
-    sign = number_text(1, unit).partition(" ")[2]
-    whole = is_count and float(value).is_integer()
-    return f"{shown(value, 0 if whole else decimals)} {sign}".strip(), f"{low} to {high}" if low != high else ""
 
 
 def rounded_headline(observation: Observation) -> str:

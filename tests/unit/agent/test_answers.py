@@ -93,7 +93,16 @@ def test_units_are_converted_and_intervals_with_them() -> None:
         value(unit="ha", options={"phrase": "Area of water"}), area(3_023_500.0, interval=(3e6, 3.1e6), interval_level=0.9)
     )
     assert (a.value, a.unit, a.interval) == (302.35, "ha", (300.0, 310.0))
-    assert a.text == "Area of water is 302.35 ha, 90 % interval 300.00 ha to 310.00 ha (40,574 valid pixels)."
+    assert a.text == "Area of water is 302.4 ha, 90 % interval 300.0 ha to 310.0 ha (40,574 valid pixels)."
+
+
+def test_what_is_compared_is_as_fine_as_its_intervals_and_never_written_alike() -> None:
+    recipe = AnswerRecipe(kind="compare", steps=(1, 2), unit="km2", options={"labels": ["water", "vegetation"], "pick": "max"})
+    wide = area(862_634.0, interval=(830_000.0, 895_000.0))
+    told = answer(recipe, wide, area(3_023_500.0, interval=(2.911e6, 3.102e6)))
+    assert "(water: 0.863 km²; vegetation: 3.023 km²)" in told.text, told.text
+    close = answer(recipe, wide, area(862_700.0, interval=(830_000.0, 895_000.0)))
+    assert "(water: 0.8626 km²; vegetation: 0.8627 km²)" in close.text, close.text
 
 
 def test_a_unit_of_another_dimension_gives_no_answer() -> None:
@@ -150,7 +159,7 @@ def test_a_trend_has_its_p_value() -> None:
         ),
         evidence=Evidence(intermediate={"nodes": [{"id": "out", "p_value": 0.6}]}),
     )
-    assert a.text == "Trend is −0.062 per year, 95 % interval −0.300 per year to 0.200 per year, p = 0.6 (over 1 dates)."
+    assert a.text == "Trend is −0.06 per year, 95 % interval −0.30 per year to 0.20 per year, p = 0.6 (over 1 dates)."
     assert a.unit == "1/year"
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from apps.agent.units import carried_text
 from apps.core.evidence.observation import Observation, Result
-from apps.runs.headline import carried_text, rounded_headline
+from apps.runs.headline import rounded_headline
 from apps.runs.present import ask_text
 from tests.unit.verification import samples as s
 
