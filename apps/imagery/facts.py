@@ -41,6 +41,7 @@ class BandFacts(BaseModel):
     offset: float = Field(default=0.0, allow_inf_nan=False)
     unit: ShortText = ""
     valid_range: tuple[float, float] | None = None
+    wavelength_nm: Finite = Field(default=None, description="centre wavelength that the band's own tags tell")
 
 
 class RasterFacts(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,24 @@ SENTINELS = (0.0, -9999.0, -32768.0, -3.4028234663852886e38, 1e20, -99999.0, -99
 _EDGE_PX = 1024
 # Complex types that are read, with the bytes of a sample; integers of 32 bits are not, since no reader here keeps them whole.
 COMPLEX_BYTES = {"complex_int16": 4, "complex64": 8, "complex128": 16}
+
+
+def wavelength_of(tags: Mapping[str, str]) -> float | None:
+    """Centre wavelength in nm that a band's tags tell, as ENVI's headers and GDAL's domain IMAGERY write it; None where they tell
+    none. Without a unit numbers below 30 are micrometres."""
+    lower = {k.lower(): v.strip() for k, v in tags.items()}
+    for key, factor in (("central_wavelength_um", 1000.0), ("wavelength", None)):
+        try:
+            value = float(lower[key])
+        except (KeyError, ValueError):
+            continue
+        if factor is None:
+            unit = lower.get("wavelength_units", "").lower()
+            factor = 1000.0 if unit.startswith(("micro", "um", "µm")) or (not unit and value < 30) else 1.0
+            if unit and not unit.startswith(("micro", "um", "µm", "nano", "nm")):
+                return None
+        return value * factor if 0 < value * factor < 1e6 else None
+    return None
 
 
 def unreadable(name: str, why: str) -> UserError:
@@ -73,6 +92,7 @@ def read_facts(dataset: Any, kind: Format, n_bytes: int) -> RasterFacts:
             scale=float(dataset.scales[i]),
             offset=float(dataset.offsets[i]),
             unit=dataset.units[i] or "",
+            wavelength_nm=wavelength_of({**dataset.tags(i + 1), **dataset.tags(i + 1, ns="IMAGERY")}),
         )
         for i in range(dataset.count)
     )

@@ -215,7 +215,9 @@ class _Inspector:
         bands, rules = self._fill(bands)
         gsd, gsd_source = self._gsd(grid)
         self._file()
-        order = ("precision", "nodata", "saturation", "roles", "scale", "date", "crs", "gsd", "pages", "kind", "file")
+        order = (
+            "precision", "nodata", "saturation", "roles", "wavelengths", "scale", "date", "crs", "gsd", "pages", "kind", "file",
+        )  # fmt: skip
         self.findings.sort(
             key=lambda f: ({"block": 0, "warn": 1, "ok": 2}[f.light], order.index(f.key))
         )
@@ -426,12 +428,16 @@ class _Inspector:
             self.sensor, self.sensor_source = self.hints.sensor, "person"
         by_person = {index: role for role, index in (self.hints.roles or {}).items()}
         bands = []
+        at_odds: list[str] = []
         for i, fact in enumerate(facts.bands):
             role, source, wavelength = self._role(i, names[i], by, mod13)
             if i + 1 in by_person:
                 role, source = by_person[i + 1], "person"
             elif role in (self.hints.roles or {}):
                 role, source, wavelength = "unknown", "unknown", None  # the person gave that role to another band
+            elif fact.wavelength_nm is not None and not profiles.is_of_wavelength(role, fact.wavelength_nm):
+                at_odds.append(f"band {i + 1} is called {role} and has {fact.wavelength_nm:.0f} nm")
+                role, source, wavelength = "unknown", "unknown", None
             # what a person or a file says of the values is said of what was measured, not of the codes that lie beside it
             is_measured = role not in _CODES
             bands.append(
@@ -452,6 +458,12 @@ class _Inspector:
             )
         bands = self._unseen(self._scale(bands, mod13, when))
         self._roles_finding(bands)
+        if at_odds:
+            self.add(
+                "wavelengths", "Wavelengths", "warn", "names and wavelengths contradict",
+                f"By the file {'; '.join(at_odds[:6])}. One of the two is wrong, so these bands have no role until somebody says "
+                "it.", Fix(label="Edit roles", field="roles"), code="NEEDS_BANDS",
+            )  # fmt: skip
         return bands
 
     def _unseen(self, bands: list[Band]) -> list[Band]:

@@ -344,6 +344,20 @@ def is_landsat_level1(name: str, dtype: str) -> bool:
     return dtype in ("uint16", "int16", "int32", "uint32") and _LANDSAT_L1.search(name) is not None
 
 
+# Wavelengths in nm that a band of a role has on any sensor; beyond them the name or the wavelength is wrong.
+_SPANS_NM = {
+    "coastal": (390, 470), "blue": (420, 540), "green": (490, 610), "yellow": (550, 640), "red": (590, 710),
+    "rededge1": (670, 810), "rededge2": (670, 810), "rededge3": (670, 810), "nir": (720, 1100), "nir08": (780, 1100),
+    "swir1": (1200, 1800), "swir2": (1900, 2500), "thermal1": (7000, 15000), "thermal2": (7000, 15000),
+}  # fmt: skip
+
+
+def is_of_wavelength(role: str, nm: float) -> bool:
+    """Whether a band of this role can have its centre there; True for roles that have no wavelength of their own."""
+    low, high = _SPANS_NM.get(role, (0, math.inf))
+    return low <= nm <= high
+
+
 def word_role(text: str) -> str | None:
     """The role that a description names in words, or None."""
     return WORDS.get(" ".join(text.strip().lower().replace("_", " ").split())) or WORDS.get(text.strip().lower())

@@ -197,3 +197,23 @@ def test_codes_above_the_valid_range_are_no_values(
     assert (found.info.bands[0].scale, found.info.bands[0].unit) == (scale, unit)
     assert read.valid[0, 4:].all() and not read.valid[0, :4].any()
     assert np.allclose(read.data[0][read.valid[0]], stored[0, 4:].ravel() * scale)
+
+
+@pytest.mark.parametrize(("waves", "unit", "roles"), [
+    ((490, 560, 842, 665), "Nanometers", ["blue", "green", "unknown", "unknown"]),
+    ((490, 560, 665, 842), "Nanometers", ["blue", "green", "red", "nir"]),
+    ((0.49, 0.56, 0.665, 0.842), "Micrometers", ["blue", "green", "red", "nir"]),
+    ((0.49, 0.56, 0.842, 0.665), "", ["blue", "green", "unknown", "unknown"]),
+    ((1, 2, 3, 4), "Index", ["blue", "green", "red", "nir"])])
+def test_names_that_contradict_the_wavelengths_are_not_believed(tmp_path: Path, waves: tuple[float, ...], unit: str,
+                                                                roles: list[str]) -> None:
+    path = tmp_path / "four.tif"
+    with rasterio.open(path, "w", driver="GTiff", width=30, height=20, count=4, dtype="uint16") as out:
+        out.write(np.random.default_rng(2).integers(1, 3000, (4, 20, 30)).astype("uint16"))
+        out.descriptions = ("blue", "green", "red", "nir")
+        for i, wave in enumerate(waves, 1):
+            out.update_tags(i, wavelength=str(wave), **({"wavelength_units": unit} if unit else {}))
+    found = inspect_file(path)
+    assert [b.role for b in found.info.bands] == roles
+    told = [f.text for f in found.findings if f.key == "wavelengths"]
+    assert len(told) == ("unknown" in roles) and all("band 3 is called red and has 842 nm" in t for t in told)
