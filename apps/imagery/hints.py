@@ -28,8 +28,8 @@ class SceneHints(BaseModel):
     nodata_is_real: bool = False
     fill: Literal["auto", "is_fill", "is_real"] = "auto"
     fill_value: float | None = None
-    scale: float | None = None
-    offset: float | None = None
+    scale: float | None = Field(default=None, allow_inf_nan=False)
+    offset: float | None = Field(default=None, allow_inf_nan=False)
     unit: str | None = Field(default=None, max_length=40)
     sensor: str | None = Field(default=None, max_length=120)
     variable: str | None = Field(default=None, max_length=120, description="of a netCDF file")

@@ -59,6 +59,9 @@ def options_asked(answer: Answer, *, has_unknown_bands: bool) -> list[str]:
         lines.append(f"--roles {','.join(f'{role}=N' for role in roles)} (N: the number of the band in the file, from 1)")
     if needs.get("gsd_m"):
         lines.append("--gsd-m METRES (the side of a pixel on the ground)")
+    # of numbers as stored; decibels of power and the like are not made by a scale
+    if isinstance(needs.get("unit"), list | tuple) or needs.get("unit") == "reflectance":
+        lines.append("--scale NUMBER --offset NUMBER --unit UNIT (physical value = stored × scale + offset, of all files alike)")
     if needs.get("dates"):
         lines.append("--acquired YYYY-MM-DD … (one date a file, in their order)")
     if needs.get("region"):

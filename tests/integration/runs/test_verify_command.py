@@ -10,6 +10,7 @@ from django.core.management import call_command
 
 from apps.core.evidence.observation import Observation
 from apps.runs import selectors
+from apps.runs.present import ask_json
 
 FIGURE = "/result/value"
 
@@ -121,3 +122,14 @@ def test_observations_come_through_standard_input_with_a_mark_of_the_encoding(
     status, out, _ = told(capsys, "-", "--json")
     assert status == 0
     assert [json.loads(line)["observation_id"] for line in out.splitlines()] == ["caf\ufffd", "two"]
+
+
+def test_a_whole_run_is_told_to_be_one_and_where_its_observations_lie(ask: Any, tmp_path: Path) -> None:
+    """``ask --json`` as it is: before, twelve fields of an observation were wrong."""
+    whole = json.loads(json.dumps(ask_json(selectors.run_state(ask("What is the mean NDVI?").pk))))
+    status, (decision,) = verify(tmp_path / "run.json", [whole])
+    assert (status, decision["decision"]) == (0, "reject")
+    told = " ".join(decision["reasons"])
+    assert "a whole run" in told and "/observations" in told and "fields are wrong" not in told
+    held = [{"observation": o["observation"]} for o in whole["observations"]]
+    assert [d["decision"] for d in verify(tmp_path / "o.jsonl", held)[1]] == ["accept"]

@@ -17,6 +17,9 @@ from apps.runs.present import options_asked
         ({"region": True}, False, ["--region FILE"]),
         ({"landmarks": ["A", "B"]}, False, ["--landmarks FILE"]),
         ({"crs": True}, True, []),
+        ({"unit": "reflectance"}, False, ["--scale NUMBER --offset NUMBER --unit UNIT"]),
+        ({"unit": ["DN", "reflectance"]}, False, ["--scale NUMBER --offset NUMBER --unit UNIT"]),
+        ({"unit": "dB"}, False, []),
     ],
 )
 def test_what_is_lacking_is_said_as_options(needs: dict[str, object], has_unknown_bands: bool, told: list[str]) -> None:

@@ -14,9 +14,8 @@ from apps.accounts.models import Project
 from apps.accounts.services import project_create
 from apps.core.errors import UserError
 from apps.core.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
-from apps.imagery.hints import SceneHints
 from apps.imagery.models import VectorLayer
-from apps.imagery.services import check_file, clean_name, scene_ingest_now, scenes_of_band_files, scenes_of_times
+from apps.imagery.services import check_file, clean_name, make_hints, scene_ingest_now, scenes_of_band_files, scenes_of_times
 from apps.imagery.vector_layers import accuracy_from_text, vector_add_now
 from apps.imagery.vectors import is_vector_name
 from apps.runs import present, selectors, services
@@ -55,6 +54,11 @@ class Command(BaseCommand):
         )  # fmt: skip
         parser.add_argument("--roles", default="", help="band roles by 1-based index: blue=1,green=2,red=3,nir=4")
         parser.add_argument("--unit", default="", help="unit of the values, where the file tells none: m, K, reflectance")
+        parser.add_argument(
+            "--scale", type=float, default=None, metavar="NUMBER", help="physical value = stored × scale + offset, where the "
+            "file tells neither; of all image files alike"
+        )  # fmt: skip
+        parser.add_argument("--offset", type=float, default=None, metavar="NUMBER", help="see --scale; in the unit of the values")
         parser.add_argument("--gsd-m", type=float, default=None, help="ground sampling distance in metres")
         parser.add_argument(
             "--acquired", action="append", nargs="+", default=[], metavar="DATE", help="dates, one a file, in order"
@@ -88,7 +92,13 @@ class Command(BaseCommand):
         project = Project.objects.filter(name=CLI_PROJECT, created_by=None, is_sample=False).first() or project_create(
             user=None, name=CLI_PROJECT, description="Questions asked by ./rsure ask."
         )
-        said = SceneHints(unit=options["unit"].strip()[:40] or None)
+        said = make_hints(
+            {
+                "unit": options["unit"].strip()[:40] or None,
+                "scale": options["scale"],
+                "offset": options["offset"],
+            }
+        )
         scenes = [
             scene_ingest_now(project=project, path=path, roles=roles or None, gsd_m=gsd_m, acquired_at=date, hints=said)
             for path, date in zip(files, dates, strict=True)
