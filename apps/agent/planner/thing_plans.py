@@ -13,6 +13,19 @@ from apps.core.evidence.plan import AnswerRecipe
 from apps.core.units import UNITS
 from apps.tools.contract import step_reference
 
+_OF_ONE = {"have": "has", "touch": "touches", "overlap": "overlaps", "do": "does", "lie": "lies"}
+
+
+def _clause(said: str, *, is_one: bool) -> str:
+    """A condition with its verb: 'with an area …' → 'have an area …', 'that touch …' → 'touch …', 'north of …' → 'lie north
+    of …'; of one 'has', 'touches', 'lies'.
+    """
+    text = f"have {said[5:]}" if said.startswith("with ") else said.removeprefix("that ")
+    verb, _, rest = text.partition(" ")
+    if verb not in _OF_ONE:
+        verb, rest = "lie", text
+    return f"{_OF_ONE[verb] if is_one else verb} {rest}"
+
 
 class ThingPlans(ThingChecks):
     """What ``measure`` answers from the things themselves."""
@@ -84,10 +97,10 @@ class ThingPlans(ThingChecks):
             value: float = f.limit if f.limit is not None else 0
             options |= {"op": f.limit_op, "value": value}
             if not is_area:
-                options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun()}
+                options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun(is_one=True)}
             return AnswerRecipe(kind="boolean", steps=(n,), unit=(f.unit or "m2") if is_area else "1", options=options)
         if f.what == "count":
-            options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun()}
+            options |= {"noun": self._subject_noun(), "noun_one": self._subject_noun(is_one=True)}
         default = {"area": self._things_unit("area"), "distance": "m", "length": self._things_unit("length")}.get(f.what, "1")
         return AnswerRecipe(kind="value", steps=(n,), unit=unit or default, options=options)
 
@@ -200,6 +213,10 @@ class ThingPlans(ThingChecks):
         return self._text_of_conditions(self.form.where, is_own=is_own)
 
     def _text_of_conditions(self, where: Sequence[Where], *, is_own: bool = False) -> str:
+        return "".join(f"{' and' if i else ''} {text}" for i, text in enumerate(self._conditions(where, is_own=is_own)))
+
+    def _conditions(self, where: Sequence[Where], *, is_own: bool) -> list[str]:
+        """'with an area of more than 200 m²', 'north of lake.geojson', 'that touch roads.kml': sizes first."""
         said = []
         for w in sorted(where, key=lambda w: not w.figure):
             if w.relation:
@@ -216,7 +233,7 @@ class ThingPlans(ThingChecks):
         if is_own and self.form.relation:
             n_sizes = sum(bool(w.figure) for w in where)
             said.insert(n_sizes, self._own_relation_text().strip())
-        return "".join(f"{' and' if i else ''} {text}" for i, text in enumerate(said))
+        return said
 
     def _relation_text(self) -> str:
         return self._where_text(is_own=True) if self.form.where else self._own_relation_text()
@@ -235,8 +252,8 @@ class ThingPlans(ThingChecks):
         references = " and ".join(self._thing_title(k) for k in (f.reference, *f.others))
         return f" {words} {references}"
 
-    def _subject_noun(self) -> str:
-        """'of the 43 polygons of buildings.gpkg lie within 100 m of water', after a number."""
+    def _subject_noun(self, *, is_one: bool = False) -> str:
+        """'of the 43 polygons of buildings.gpkg lie within 100 m of water', after a number; ``is_one``: '… lies within …'."""
         f, thing = self.form, self.things.get(self.form.target)
         if thing is None:
             found = "pieces of " if f.target not in self.words.objects else ""
@@ -244,7 +261,10 @@ class ThingPlans(ThingChecks):
         is_chosen = bool(f.relation or f.where)
         head = f"of {thing.title}" if is_chosen and not thing.name else (thing.vector.noun if thing.vector else "place")
         tail = "" if is_chosen or thing.vector is None else f" in {thing.vector.name}"
-        return f"{head}{self._relation_text()}{tail}" + (" in the region" if self.region is not None else "")
+        relation = self._relation_text()
+        if head.startswith("of ") and f.relation != "nearest":
+            relation = " " + " and ".join(_clause(text, is_one=is_one) for text in self._conditions(f.where, is_own=True))
+        return f"{head}{relation}{tail}" + (" in the region" if self.region is not None else "")
 
     def _related_phrase(self) -> str:
         f = self.form

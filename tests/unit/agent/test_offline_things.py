@@ -287,3 +287,25 @@ def test_a_form_that_names_what_is_not_there() -> None:
         made = plan_from_form(asked("x", form=form))
         assert not made.steps and says in made.reason, made.reason
     assert Form.model_validate({"what": "zone", "quantity": "ndvi", "zones": ["vector:fields"]}).zones == ("vector:fields",)
+
+
+@pytest.mark.parametrize(
+    ("text", "many", "one"),
+    [
+        ("How many polygons of buildings.gpkg are larger than 5000 km2?", "have an area of more than 5,000 km²",
+         "has an area of more than 5,000 km²"),
+        ("How many of the polygons in buildings.gpkg lie within 100 m of the water?", "lie within 100 m of",
+         "lies within 100 m of"),
+        ("How many sites are north of the water?", "lie north of", "lies north of"),
+        ("How many polygons of fields.geojson overlap buildings.gpkg?", "overlap ", "overlaps "),
+        ("How many polygons of fields.geojson do not overlap buildings.gpkg?", "do not overlap ", "does not overlap "),
+        ("How many polygons of buildings.gpkg are larger than 200 m2 and north of the water?",
+         "have an area of more than 200 m² and lie north of", "has an area of more than 200 m² and lies north of"),
+    ],
+)  # fmt: skip
+def test_how_many_of_them_do_is_a_sentence(text: str, many: str, one: str) -> None:
+    recipe = plan(text).answer
+    assert recipe is not None
+    for said, key in ((many, "noun"), (one, "noun_one")):
+        noun = recipe.options[key]
+        assert isinstance(noun, str) and noun.startswith("of the ") and f" {said}" in noun, noun
