@@ -410,6 +410,19 @@ def _row(name: str, value: Any) -> dict[str, Any]:
 
 
 @register.filter
+def offered_apart(text: str) -> dict[str, Any]:
+    """A refusal's words without the list of what can be answered, and that list (``offered``), which is long and folded away.
+
+    On paper nothing is unfolded: a report prints the whole text.
+    """
+    why, sign, rest = text.partition(" I can answer: ")
+    if not sign:
+        return {"text": text, "offered": []}
+    listed, _, after = rest.partition(". ")
+    return {"text": f"{why} {after}".strip(), "offered": [part.removeprefix("and ") for part in listed.rstrip(".").split("; ")]}
+
+
+@register.filter
 def layer_place(layer: Any) -> str:
     """What the coordinates of a stored layer are: "EPSG:32630", or "pixels of the picture" where they are no place."""
     grid = layer.grid

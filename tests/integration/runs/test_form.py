@@ -27,6 +27,10 @@ def test_what_is_not_understood_is_offered_as_a_form(ask: Any, analyst: User, pr
     page = client.get(f"/runs/{run.pk}/").content.decode()
     assert 'name="form-what"' in page
     assert "Ask it as a form" in page
+    # what can be answered is a list that is folded, and stands whole on the report, which is printed
+    said = page[page.index('id="answer"') : page.index('id="tab-ask"')]
+    assert "<li>how many objects of a kind</li>" in said and "I can answer: how many objects" not in said
+    assert "I can answer: how many objects of a kind; " in client.get(f"/runs/{run.pk}/report/").content.decode()
     fields = {
         "project": str(project.pk),
         "scene": str(fish.pk),

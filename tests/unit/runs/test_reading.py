@@ -13,7 +13,7 @@ from apps.core.geo.grid import Grid
 from apps.runs.charts import series_chart
 from apps.runs.headline import detail_text, headline, is_said, layer_size
 from apps.runs.tables import items_table, rows_table
-from rsure_web.presentation import evidence_rows, layer_place
+from rsure_web.presentation import evidence_rows, layer_place, offered_apart
 
 DIGEST = "sha256:" + "a" * 64
 GRID = Grid(crs="EPSG:32630", transform=(10.0, 0.0, 600000.0, 0.0, -10.0, 5600000.0), width=30, height=20)
@@ -239,3 +239,14 @@ def test_a_table_does_not_say_twice_what_its_rows_are(quantity: str, title: str)
     items = tuple({"zone": z, "value": v} for z, v in (("north", 2.0), ("south", 3.0)))
     table = rows_table(said("area/auto-each/extent", kind="table", unit="ha", quantity=quantity, items=items))
     assert table is not None and table["title"] == title
+
+
+def test_what_can_be_answered_is_parted_from_a_refusal() -> None:
+    text = (
+        "I can't tell. Rain is no figure. I can answer: how many; how much area, or which share; and multiple choice over these."
+    )
+    said = offered_apart(text)
+    assert said["text"] == "I can't tell. Rain is no figure."
+    assert said["offered"] == ["how many", "how much area, or which share", "multiple choice over these"]
+    assert offered_apart("It is 3.") == {"text": "It is 3.", "offered": []}
+    assert offered_apart("No. I can answer: a; b. Say it otherwise.")["text"] == "No. Say it otherwise."
