@@ -353,7 +353,11 @@ def _plan_index(call: Call) -> Planned:
         raise call.refuse(f"{index.title} has constants in reflectance, but the bands of {scene.name} are in {unit}; say their "
                           "scale and offset, or ask for an index without constants such as NDVI.",
                           needs={"unit": "reflectance", "scene": scene.scene_id})
-    if unit != "reflectance":
+    if unit == "DN":
+        sentence = (f"{scene.name}: {name.upper()} is computed from numbers as they are stored, not from reflectance. An offset "
+                    "that belongs to them would change it, and it does not compare with other sensors and dates.")
+        notes.append(("warning", sentence))
+    elif unit != "reflectance":
         sentence = (f"{scene.name}: {name.upper()} is computed from {unit}, not reflectance; it is not comparable with other "
                     "sensors and dates without calibration.")
         notes.append(("info", sentence))
