@@ -474,7 +474,7 @@ class _Inspector:
         dtype = self.facts.dtype
         if self.hints.fill == "is_real":
             return bands
-        if profiles.is_landsat_level1(self.name, dtype) or profiles.is_older_landsat_level1(self.name, dtype):
+        if self._is_landsat_level1(bands) or profiles.is_older_landsat_level1(self.name, dtype):
             is_fill, is_sure = self.profile is not None, True
         else:
             is_fill = self.profile is profiles.SENTINEL2 and dtype in S2_DTYPES
@@ -482,6 +482,16 @@ class _Inspector:
         return [b.model_copy(update={"nodata": 0.0})
                 if is_fill and b.nodata is None and b.role not in (*_CODES, "unknown") and (is_sure or b.offset < 0) else b
                 for b in bands]  # fmt: skip
+
+    def _is_landsat_level1(self, bands: list[Band]) -> bool:
+        """Whether these are numbers of level 1 of Landsat 8 or 9 as USGS stores them: their name tells it, or a quality band
+        that exists at level 1 alone lies beside them."""
+        held = zip(bands, self.counts.bands, strict=False)
+        high = max((c.high for b, c in held if b.role in profiles.REFLECTIVE and c.high is not None), default=None)
+        if profiles.is_landsat_level1(self.name, self.facts.dtype, high):
+            return True
+        return (self.profile is profiles.LANDSAT8 and self.facts.dtype == "uint16"
+                and any(b.scheme in profiles.LEVEL1_CODINGS for b in bands))
 
     def _scheme(self, i: int) -> str:
         coding = self.codings[i]
@@ -565,7 +575,7 @@ class _Inspector:
         # a low that may be fill says nothing of the values
         is_fill = any(c.value == low for c in counts.fill)
         span = f"{facts.dtype}, up to {high:,.6g}" if is_fill else f"{facts.dtype}, {low:,.6g} to {high:,.6g}"
-        if self.profile is profiles.LANDSAT8 and profiles.is_landsat_level1(self.name, facts.dtype) \
+        if self.profile is profiles.LANDSAT8 and self._is_landsat_level1(bands) \
                 and any(b.role in profiles.REFLECTIVE for b in bands):
             shift = {"scale": profiles.LANDSAT_L1_SCALE, "offset": profiles.LANDSAT_L1_OFFSET, "unit": profiles.LANDSAT_L1_UNIT}
             bands = [b.model_copy(update=shift) if b.role in profiles.REFLECTIVE else b for b in bands]

@@ -333,15 +333,25 @@ REFLECTIVE = frozenset({"coastal", "blue", "green", "red", "nir", "swir1", "swir
 _LANDSAT_OLD_L1 = re.compile(r"(?:^|[^a-z0-9])L[TE](?:0?[457]_L1(?:TP|GT|GS)_|[457]\d{13}[A-Z]{3}\d{2}(?!.*sr_))", re.I)
 
 
+# Beyond the greatest reflectance, radiance in W/(m² sr µm) and temperature in K: only numbers as USGS stores them are so large.
+_LEAST_STORED = 2000.0
+# Quality bands that came with level 1 alone: those before the collections, and BQA of Collection 1 (level 2 had pixel_qa).
+LEVEL1_CODINGS = frozenset({"landsat_precollection", "landsat_c1"})
+
+
 def is_older_landsat_level1(name: str, dtype: str) -> bool:
     """Whether a file's name tells numbers of level 1 of Landsat 4, 5 or 7: each band has gains of its own, which change by scene
     and stand in its MTL file alone."""
     return dtype == "uint8" and _LANDSAT_OLD_L1.search(name) is not None
 
 
-def is_landsat_level1(name: str, dtype: str) -> bool:
-    """Whether a file's name tells numbers of level 1 of Landsat 8 or 9 as USGS stores them."""
-    return dtype in ("uint16", "int16", "int32", "uint32") and _LANDSAT_L1.search(name) is not None
+def is_landsat_level1(name: str, dtype: str, high: float | None = None) -> bool:
+    """Whether a file's name tells numbers of level 1 of Landsat 8 or 9 as USGS stores them. ``high`` is the greatest value of its
+    bands that measure reflected light: numbers that were written anew as floats are still those where it is beyond what
+    a reflectance, a radiance or a temperature can be."""
+    is_stored = dtype in ("uint16", "int16", "int32", "uint32") or (
+        dtype in ("float32", "float64") and high is not None and _LEAST_STORED < high <= 65535)
+    return is_stored and _LANDSAT_L1.search(name) is not None
 
 
 # Wavelengths in nm that a band of a role has on any sensor; beyond them the name or the wavelength is wrong.

@@ -235,6 +235,25 @@ def test_a_file_of_several_images_says_that_one_is_read(tmp_path: Path) -> None:
     assert not any(f.key == "pages" for f in alone.findings)
 
 
+def test_level_1_of_landsat_8_is_known_in_floats_and_by_a_quality_band_of_level_1(tmp_path: Path) -> None:
+    """Of a real scene NDVI of such numbers is 0.28, and 0.46 of the reflectance that they stand for."""
+    stored = np.array([[[7000, 8000, 9000]], [[18000, 20000, 24000]]])
+    named = "LC82320832016040LGN00_band.tif"
+    shifted = [("red", 2e-5, -0.1, "reflectance before sun angle"), ("nir", 2e-5, -0.1, "reflectance before sun angle")]
+    anew = held(tmp_path / "t.tif", ["B4", "B5"], name=named, planes=stored.astype(np.float64))
+    assert coding(anew) == shifted
+    made = held(tmp_path / "r.tif", ["B4", "B5"], name=named, planes=stored.astype(np.float32) * 2e-5 - 0.1)
+    assert [c[1:3] for c in coding(made)] == [(1.0, 0.0)] * 2
+    # before the collections: cloud of high confidence is bits 14 and 15, so a clear pixel is 20480
+    quality = np.array([[[20480, 20480, 53248]]])
+    names, planes = ["B4", "B5", "BQA"], np.concatenate([stored, quality])
+    beside = held(tmp_path / "q.tif", names, name="l8.tif", planes=planes.astype(np.uint16))
+    assert coding(beside)[:2] == shifted
+    assert beside.info.bands[2].scheme == "landsat_precollection" and beside.info.bands[2].scale == 1.0
+    worked = held(tmp_path / "w.tif", names, name="l8.tif", planes=planes.astype(np.float32))
+    assert [c[1:3] for c in coding(worked)][:2] == [(1.0, 0.0)] * 2
+
+
 def test_collection1_reflectance(tmp_path: Path) -> None:
     stored = np.array([[[-9999, 0, 3000, 16001]]], dtype=np.int16)
     found = held(tmp_path / "t.tif", [""], name="LC08_L1TP_015032_20160720_20170221_01_T1_sr_band5.tif", planes=stored)
