@@ -32,6 +32,7 @@ from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Answer, AnswerRecipe, Plan, Question
+from apps.core.geo.quality_words import flags_text, quality_text
 
 # A numeric option is taken where it is the nearest and no farther than this share of itself; a recipe may
 # state another.
@@ -596,10 +597,10 @@ def _quality_note(state: RunState, parts: list[Observation]) -> str:
 
 
 def _quality_name(entry: Any) -> str:
-    """An entry of ``validity.quality_mask`` in words: perceive tells band and flags, execute a text."""
+    """An entry of ``validity.quality_mask`` in words: perceive tells band and flags, execute 'flags by scheme'."""
     if isinstance(entry, dict):
-        return f"{', '.join(str(f) for f in list_of(entry.get('flags')))} by {entry.get('scheme')}"
-    return str(entry)
+        return flags_text([str(f) for f in list_of(entry.get("flags"))], str(entry.get("scheme")))
+    return quality_text(str(entry))
 
 
 def _method(o: Observation) -> str:

@@ -29,7 +29,8 @@ from apps.tools.contract import (
 )
 from apps.tools.execute import operators  # noqa: F401  (fills the registry)
 from apps.tools.execute.checkpoint import EVERY_S, Checkpoint
-from apps.tools.execute.quality import expand_quality
+from apps.tools.execute.left_in import left_in, tell_left_in
+from apps.tools.execute.quality import expand_quality, quality_band
 from apps.tools.execute.streaming import Engine, LayerPixels, Program
 from apps.tools.execute.types import (
     OPERATORS,
@@ -211,23 +212,24 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
     _bound_area(program, run, layers)
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
+    _tell_left_in(program, used, evidence, ctx)
     for n, v in run.values.items():
         for warning in v.warnings:
             ctx.log("warning", warning)
         _warn_out_of_range(program, n, v, ctx)
     for n, told in run.prepared.items():
         if isinstance(told.get("warning"), str):
-            ctx.log("warning", f"Node {n}: {told['warning']}")
+            ctx.log("warning", f"In step {n} of the graph: {told['warning']}")
         part = told.get("separability")
         if isinstance(part, float) and part < WEAK_SEPARABILITY:
-            ctx.log("warning", f"Node {n}: the histogram hardly parts two classes (separability {part:.2f}; a single heap has "
-                               "0.64), so what lies on either side may be the same.")
+            ctx.log("warning", f"In step {n} of the graph the histogram hardly parts two classes (separability {part:.2f}; a "
+                               "single heap has 0.64), so what lies on either side may be the same.")
     _tell_thin_composites(program, engine, used, ctx)
     for n, figures in engine.figures.items():
         if figures.n_out_of_range and n in used:
             span = program.type_of(n).range
-            ctx.log("warning", f"Node {n}: {figures.n_out_of_range} of {figures.moments.n} values lie outside the physical "
-                               f"range [{span.low:g}, {span.high:g}] of {program.type_of(n).quantity}.")
+            ctx.log("warning", f"{figures.n_out_of_range:,} of {figures.moments.n:,} values of {program.type_of(n).quantity} "
+                               f"(step {n} of the graph) lie outside the physical range [{span.low:g}, {span.high:g}].")
     kind = program.planned[program.output].type
     result = _result(kind, value, tuple(refs))
     failed = {n: r for n, r in (run.failed | engine.failed).items() if n in used}
@@ -477,8 +479,8 @@ def _warn_out_of_range(program: Program, node: str, value: Value, ctx: ToolConte
     if isinstance(kind, ValueType) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
         slack = 1e-9 * max(1.0, abs(float(value.value)))
         if not kind.range.low - slack <= value.value <= kind.range.high + slack:
-            ctx.log("warning", f"Node {node}: {value.value:g} lies outside the physical range [{kind.range.low:g}, "
-                               f"{kind.range.high:g}] of {kind.quantity}.")
+            ctx.log("warning", f"In step {node} of the graph {value.value:g} lies outside the physical range "
+                               f"[{kind.range.low:g}, {kind.range.high:g}] of {kind.quantity}.")
 
 
 def _inputs(program: Program, used: set[str], ctx: ToolContext) -> tuple[Any, ...]:
@@ -594,6 +596,8 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
 
 # A composite that rests on fewer dates a pixel than this, in the mean, is told.
 _THIN_DATES = 1.5
+# In so many scenes of a graph it is looked up what their quality bands flag beside what was taken out.
+_SCENES_LOOKED_AT = 12
 
 
 def _tell_thin_composites(program: Program, engine: Engine, used: set[str], ctx: ToolContext) -> None:
@@ -604,8 +608,31 @@ def _tell_thin_composites(program: Program, engine: Engine, used: set[str], ctx:
             continue
         out, held = engine.figures[n].moments.n, [engine.figures[i].moments.n for i in node.inputs if i in engine.figures]
         if out and len(held) == len(node.inputs) and sum(held) < _THIN_DATES * out:
-            ctx.log("warning", f"Node {n}: of {len(held)} dates {sum(held) / out:.1f} lie under a pixel in the mean; the rest is "
-                               "masked, so this is hardly a composite.")
+            ctx.log("warning", f"In step {n} of the graph, of {len(held)} dates {sum(held) / out:.1f} lie under a pixel in the "
+                               "mean; the rest is masked, so this is hardly a composite.")
+
+
+def _tell_left_in(program: Program, used: set[str], evidence: Evidence, ctx: ToolContext) -> None:
+    """What the quality bands of the graph flag beside what it takes out as cloud: a line in the log and, by scene, in
+    ``intermediate.quality_left_in``."""
+    found: dict[str, JsonValue] = {}
+    for n in sorted(used):
+        node = program.nodes[n]
+        if node.op != "raster.product.qa_mask" or len(found) >= _SCENES_LOOKED_AT:
+            continue
+        source = program.planned[node.inputs[0]].type
+        flags = node.params.get("flags", ("cloud", "shadow"))
+        if not isinstance(source, SceneType) or not isinstance(flags, (list, tuple)) or "cloud" not in flags:
+            continue
+        scene, at = source.scene, node.params.get("band")
+        band = quality_band(scene) if at is None else next((b for b in scene.bands if b.index == at), None)
+        if band is None or scene.scene_id in found:
+            continue
+        shares = left_in(ctx.reader(scene.scene_id), scene, band, band.scheme, [str(f) for f in flags])
+        found[scene.scene_id] = {**shares}
+        tell_left_in(ctx, scene, shares)
+    if found:
+        evidence.intermediate["quality_left_in"] = found
 
 
 def _masked(program: Program, engine: Engine, node: str) -> dict[str, JsonValue]:

@@ -26,6 +26,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
 from apps.tools.execute.indices import INDICES
+from apps.tools.execute.left_in import left_in, tell_left_in
 from apps.tools.execute.operators_products import grids_agree
 from apps.tools.execute.types import Plane
 from apps.tools.perceive.clouds import MASK_PX
@@ -194,6 +195,7 @@ def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: Scen
     """
     out: list[JsonValue] = []
     texts = []
+    others: dict[str, dict[str, float]] = {}
     n_all = int(valid.sum())
     for s in (before, after):
         veil = veil_of(ctx, s, arguments)
@@ -215,6 +217,8 @@ def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: Scen
         valid &= ~there
         out.append(veil.told(n_px, of_px))
         texts.append(f"{veil.text} of {s.name}")
+        others[s.scene_id] = left_in(veil.reader, s, veil.band, veil.band.scheme, veil.flags)
+        tell_left_in(ctx, s, others[s.scene_id])
         ctx.log("warning" if n_px > WARN_SHARE * of_px else "info",
                 f"{n_px} of {of_px} pixels under cloud or shadow of {s.name} were left out, by its quality band.")
     if not out:
@@ -224,7 +228,8 @@ def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: Scen
         raise ToolAbstainedError(f"{n_hidden / n_all:.1%} of the pixels that both images have cannot be seen in one of them "
                                  f"({'; '.join(texts)}); of change nothing is said. Other dates would do.", code="TOOL_FAILED",
                                  needs={"valid_px": True, "other_date": True})
-    return out, {"quality_masked": {"n_px": n_hidden, "of_px": n_all, "share": n_hidden / n_all if n_all else None}}
+    return out, {"quality_masked": {"n_px": n_hidden, "of_px": n_all, "share": n_hidden / n_all if n_all else None},
+                 "quality_left_in": {k: {**v} for k, v in others.items()}}
 
 
 def _classical_doubts(is_registered: bool | None, separability: float | None) -> list[str]:

@@ -18,9 +18,11 @@ from apps.core.errors import ToolAbstainedError
 from apps.core.evidence.observation import Observation
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
+from apps.core.geo.quality_words import flags_text
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import Node, PerceiveArguments, ToolContext
+from apps.tools.execute.left_in import left_in, tell_left_in
 from apps.tools.execute.operators_physics import qa_flagged, qa_flags
 from apps.tools.execute.quality import DEFAULT_FLAGS, quality_band
 from apps.tools.perceive.looking import LookedAt, pixel_sides_m
@@ -46,7 +48,7 @@ class Veil:
 
     @property
     def text(self) -> str:
-        return f"{', '.join(self.flags)} by {self.band.scheme}"
+        return flags_text(self.flags, self.band.scheme)
 
     def hidden(self, window: Window, shape: tuple[int, int] | None = None) -> NDArray[np.bool_]:
         """Bool (rows, columns) of the window: True where the band flags the pixel, or itself has no data."""
@@ -91,7 +93,7 @@ class Veil:
         return [Node(id=f"{name}_veil", op="raster.product.qa_mask", inputs=("scene",),
                      params={"scheme": self.band.scheme, "flags": list(self.flags), "band": self.band.index}),
                 Node(id=name, op="raster.product.apply_mask", inputs=(source, f"{name}_veil"),
-                     params={"keep": "false", "quality": self.text[:80]})]
+                     params={"keep": "false", "quality": f"{', '.join(self.flags)} by {self.band.scheme}"[:80]})]
 
     def told(self, n_px: int, of_px: int) -> dict[str, JsonValue]:
         """The entry of ``validity.quality_mask``: ``n_px`` of ``of_px`` pixels with data that were asked for are hidden."""
@@ -152,7 +154,10 @@ def tell(ctx: ToolContext, veil: Veil | None, n_px: int, of_px: int, what: str) 
                 "that was seen.")
     else:
         ctx.log("info", f"The quality band of {name} hides nothing of what was asked for ({veil.text}).")
-    return [veil.told(n_px, of_px)], {"quality_masked": {"n_px": n_px, "of_px": of_px, "share": share}}
+    others = left_in(veil.reader, veil.scene, veil.band, veil.band.scheme, veil.flags)
+    tell_left_in(ctx, veil.scene, others)
+    return [veil.told(n_px, of_px)], {"quality_masked": {"n_px": n_px, "of_px": of_px, "share": share},
+                                      "quality_left_in": {veil.scene.scene_id: {**others}}}
 
 
 def ground_searched(grid: Grid, gsd_m: float | None, searched_px: int, asked_px: int) -> dict[str, JsonValue]:

@@ -14,6 +14,7 @@ from shapely.geometry import shape
 
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.grid import Grid
+from apps.core.geo.quality_words import SCHEME_WORDS
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.case import (
@@ -97,7 +98,8 @@ def perceive_applied(case: Case) -> Finding:
         told, needed = flags_told(case, scene) or (), hiding_flags(band.scheme)
         if entry.get("scheme", band.scheme) != band.scheme or not set(needed) <= set(told):
             return failed(
-                f"The quality band of {scene.name} is read by {band.scheme}; what hides the ground in it was not all left out.",
+                f"The quality band of {scene.name} is {SCHEME_WORDS.get(band.scheme, band.scheme)}; what hides the ground in it "
+                "was not all left out.",
                 measured={"scheme": entry.get("scheme"), "flags": list(told)},
                 expected={"scheme": band.scheme, "flags": list(needed)},
                 at=_AT,

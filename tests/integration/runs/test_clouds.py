@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
+from numpy.typing import NDArray
 
 from apps.accounts.models import Project
 from apps.imagery.models import Scene
@@ -33,6 +34,11 @@ def stack(shared_data: Path, project: Project) -> Scene:
     return scene
 
 
+def reflectance(stored: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Level 1 of Landsat 8 as its handbook makes reflectance at the top of the atmosphere of it, but for the sun's angle."""
+    return 2e-5 * stored - 0.1
+
+
 def answered(project: Project, scene: Scene, text: str) -> Any:
     run = run_start(user=None, project=project, text=text, scenes=[scene], enqueue=False)
     assert run_execute_now(run_id=run.pk)
@@ -41,12 +47,10 @@ def answered(project: Project, scene: Scene, text: str) -> Any:
     return state
 
 
-def test_the_mean_without_clouds_and_the_share_that_was_left_out(
-    project: Project, stack: Scene, planes: dict[str, Any]
-) -> None:
-    red, nir, qa = planes["B4"], planes["B5"], planes["BQA"].astype(int)
+def test_the_mean_without_clouds_and_the_share_that_was_left_out(project: Project, stack: Scene, planes: dict[str, Any]) -> None:
+    red, nir, qa = reflectance(planes["B4"]), reflectance(planes["B5"]), planes["BQA"].astype(int)
     cloudy = (qa >> 14 & 3) == 3  # cloud with high confidence, before collections
-    known = (red + nir) > 0
+    known = planes["B4"] + planes["B5"] > 0
     state = answered(project, stack, "What is the mean NDVI ignoring clouds?")
     assert not state.answer.abstained, state.answer.text
     assert state.answer.value == pytest.approx(((nir - red) / (nir + red))[known & ~cloudy].mean(), rel=1e-9)
@@ -54,11 +58,16 @@ def test_the_mean_without_clouds_and_the_share_that_was_left_out(
     masked = held.observation.evidence.intermediate["quality_masked"]
     assert (masked["n_px"], masked["of_px"]) == (int((known & cloudy).sum()), int(known.sum()))
     assert f"{masked['n_px']:,} of {masked['of_px']:,} pixels" in state.answer.text
-    assert "landsat_precollection" in state.answer.text
+    assert "left out as cloud of high confidence by Landsat’s quality band (before collections)" in state.answer.text
+    cirrus, medium = (qa >> 12 & 3) == 3, (qa >> 14 & 3) == 2
+    shares = held.observation.evidence.intermediate["quality_left_in"][stack.scene_info.scene_id]
+    assert shares == pytest.approx({"cirrus": (cirrus & ~cloudy).mean(), "cloud of medium confidence": medium.mean()})
+    said = next(w for w in state.answer.warnings if "beside what was left out" in w)
+    assert f"cirrus on {(cirrus & ~cloudy).mean():.1%}".replace("%", " %") in said
 
 
 def test_an_area_without_clouds(project: Project, stack: Scene, planes: dict[str, Any]) -> None:
-    green, nir, qa = planes["B3"], planes["B5"], planes["BQA"].astype(int)
+    green, nir, qa = reflectance(planes["B3"]), reflectance(planes["B5"]), planes["BQA"].astype(int)
     with np.errstate(all="ignore"):
         water = ((green - nir) / (green + nir) > 0) & ((qa >> 14 & 3) != 3)
     state = answered(project, stack, "How many hectares are water, cloud-free pixels only?")
@@ -74,7 +83,7 @@ def test_without_a_word_of_clouds_what_they_hide_is_not_counted_and_the_answer_s
     project: Project, stack: Scene, planes: dict[str, Any]
 ) -> None:
     """A target that perceive looks for: its area is that of the pixels that were seen."""
-    green, nir, qa = planes["B3"], planes["B5"], planes["BQA"].astype(int)
+    green, nir, qa = reflectance(planes["B3"]), reflectance(planes["B5"]), planes["BQA"].astype(int)
     hidden = (qa >> 14 & 3) == 3
     with np.errstate(all="ignore"):
         water = (green - nir) / (green + nir) > 0
@@ -85,6 +94,6 @@ def test_without_a_word_of_clouds_what_they_hide_is_not_counted_and_the_answer_s
     first = next(o for o in state.history if o.observation.tool == "perceive").observation
     assert first.evidence.validity["quality_mask"][0]["share"] == pytest.approx(hidden.mean())
     assert f"{int(hidden.sum()):,} of {hidden.size:,} pixels (6" in state.answer.text
-    assert "left out as cloud by landsat_precollection" in state.answer.text
+    assert "left out as cloud of high confidence by Landsat’s" in state.answer.text
     assert {c.check: c.outcome for c in next(o for o in state.observations.values() if o.observation.id == first.id).checks}[
         "completeness.hidden_not_counted"] == "passed"  # fmt: skip
