@@ -87,6 +87,7 @@ def token_delete(request: HttpRequest, token_id: UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def project_new(request: HttpRequest) -> HttpResponse:
     form = ProjectForm(request.POST or None)
+    form.fields["name"].widget.attrs["autofocus"] = True
     if form.is_valid():
         project = project_create(user=_user(request), **form.cleaned_data)
         return redirect("project", project_id=project.pk)

@@ -148,6 +148,21 @@ def test_the_map_has_a_list_twin(page: Page, mara: User, fish: Scene, sign_in: C
     expect(page.locator("#home-map path.geo-core.footprint.point")).to_have_count(1)
     page.get_by_role("button", name="List").click()
     expect(page.locator("#foot-list").get_by_role("link", name=fish.name)).to_be_visible()
+    # footprints have a name and are no stop of Tab each: the list is their way by keys
+    drawn = page.locator("#home-map path.geo-core.footprint")
+    assert drawn.count() == 2
+    for path in drawn.all():
+        expect(path).to_have_attribute("aria-label", fish.name)
+        expect(path).to_have_attribute("role", "link")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.tagName") != "path"
+
+
+def test_a_new_project_begins_at_its_name(page: Page, mara: User, sign_in: Callable[[Any], None]) -> None:
+    sign_in(mara)
+    page.goto("/projects/new/")
+    expect(page.get_by_label("Name")).to_be_focused()
 
 
 def test_workers_are_seen(page: Page, mara: User, sample: Project, sign_in: Callable[[Any], None]) -> None:

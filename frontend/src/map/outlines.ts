@@ -129,6 +129,17 @@ export class Outlines {
       else layer.bindTooltip(node, { sticky: true, className: "geo-tip" });
     }
     const { href } = properties;
-    if (href?.startsWith("/")) layer.on("click", () => window.location.assign(href));
+    const isLink = href?.startsWith("/") === true;
+    if (href && isLink) layer.on("click", () => window.location.assign(href));
+    // named, and no stop of Tab each: a tooltip makes of each path one, and there may be hundreds; their list is the way by keys
+    layer.on("add", () =>
+      window.queueMicrotask(() => {
+        const node = (layer as L.Path).getElement?.();
+        if (!node) return;
+        node.setAttribute("tabindex", "-1");
+        if (text) node.setAttribute("aria-label", text);
+        if (text) node.setAttribute("role", isLink ? "link" : "img");
+      }),
+    );
   }
 }
