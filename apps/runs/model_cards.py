@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ _CLASS_FIGURES = (
     ("interval_coverage_cross_validated", "In the count interval", True),
 )  # fmt: skip
 # Shares by their key; other numbers are read as they are.
-_SHARES = frozenset({"accuracy", "top3", "precision", "recall", "out_of_scope_by_mistake_on_test"})
+_SHARES = frozenset({
+    "accuracy", "top3", "precision", "recall", "out_of_scope_by_mistake_on_test", "told_as_out_of_scope"
+})  # fmt: skip
 _WORDS = {
     "ece": "Calibration error (ECE)", "ece_uncalibrated": "Calibration error before calibration", "n_test": "Pictures tested",
     "top3": "Right among the first three", "map50": "mAP50", "zooms": "Zoom by class", "outside": "On pictures from elsewhere",
@@ -57,7 +60,7 @@ def _shown(card: ModelCard, path: Path) -> dict[str, Any]:
     per_class = card.scores.get("per_class")
     shares: Mapping[str, Any] = per_class if isinstance(per_class, dict) else {}
     columns = [c for c in _CLASS_FIGURES if any(c[0] in k.scores for k in card.classes)]
-    headings = [heading for _, heading, _ in columns] + (["Right on the test"] if shares else [])
+    headings = [heading for _, heading, _ in columns] + ([_tested(card)] if shares else [])
     rest = {k: v for k, v in card.scores.items() if k not in ("per_class", "confusions")}
     return {
         "card": card,
@@ -68,7 +71,8 @@ def _shown(card: ModelCard, path: Path) -> dict[str, Any]:
         "columns": headings,
         "classes": [
             {
-                "name": c.name,
+                "name": class_words(c),
+                "raw": c.name,
                 "is_experimental": c.experimental,
                 "gsd": _range(c.gsd_m),
                 "words": ", ".join((*c.synonyms, *c.near)),
@@ -79,8 +83,8 @@ def _shown(card: ModelCard, path: Path) -> dict[str, Any]:
         "n_experimental": sum(c.experimental for c in card.classes),
         "scores": [row for key, value in rest.items() for row in _rows(_word(key), value, is_share=key in _SHARES)],
         "has_scores": bool(card.scores) or any(c.scores for c in card.classes),
-        "confusions": _confusions(card.scores.get("confusions")),
-        "calibrated": [{"name": c.name, "text": _calibrated(c)} for c in card.classes if c.calibration is not None],
+        "confusions": _confusions(card.scores.get("confusions"), {c.name: class_words(c) for c in card.classes}),
+        "calibrated": [{"name": class_words(c), "text": _calibrated(c)} for c in card.classes if c.calibration is not None],
         "scope": [(name, number_text(value)) for name, value in card.scope_auroc.items()],
     }
 
@@ -88,6 +92,31 @@ def _shown(card: ModelCard, path: Path) -> dict[str, Any]:
 def _cells(card: ClassCard, columns: Sequence[tuple[str, str, bool]], shares: Mapping[str, Any]) -> list[str]:
     figures = [_figure(card.scores.get(key), is_share=is_share) for key, _, is_share in columns]
     return figures + ([_figure(shares.get(card.name), is_share=True)] if shares else [])
+
+
+def class_words(card: ClassCard) -> str:
+    """``denseresidential`` → ``dense residential``, ``AnnualCrop`` → ``annual crop``: a class's name as words, which its synonyms
+    tell where its letters do not."""
+    plain = card.name.casefold().replace("_", "").replace("-", "")
+    for said in card.synonyms:
+        letters = "".join(said.casefold().split())
+        if letters in (plain, plain.removesuffix("s")):
+            return said if letters == plain else f"{said}s"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", card.name).lower()
+
+
+def share_text(share: float) -> str:
+    """A share in whole per cent: tests of some hundred pictures carry no more. What is not all is not 100 %, some is not 0 %."""
+    if 0 < share < 0.005:
+        return "less than 1 %"
+    if 0.995 <= share < 1:
+        return "more than 99 %"
+    return f"{100 * share:.0f} %"
+
+
+def _tested(card: ModelCard) -> str:
+    n = card.scores.get("n_test")
+    return f"Right on the test ({n:,} pictures of all classes)" if isinstance(n, int) else "Right on the test"
 
 
 def _range(span: tuple[float, float] | None) -> str:
@@ -101,7 +130,7 @@ def _word(key: str) -> str:
 def _figure(value: Any, *, is_share: bool = False) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value) if isinstance(value, str | bool) else "–"
-    return number_text(100 * value, "%") if is_share else number_text(value, is_count=isinstance(value, int))
+    return share_text(value) if is_share else number_text(value, is_count=isinstance(value, int))
 
 
 def _rows(name: str, value: Any, *, is_share: bool) -> list[tuple[str, str]]:
@@ -125,9 +154,9 @@ def _inline(value: Any) -> str:
     return _figure(value)
 
 
-def _confusions(held: Any) -> list[str]:
+def _confusions(held: Any, words: Mapping[str, str]) -> list[str]:
     rows = [r for r in held if isinstance(r, list) and len(r) == 3] if isinstance(held, list) else []
-    return [f"{true} taken for {said}: {_figure(n)}" for true, said, n in rows]
+    return [f"{words.get(true, true)} taken for {words.get(said, said)}: {_figure(n)}" for true, said, n in rows]
 
 
 def _calibrated(card: ClassCard) -> str:
@@ -135,9 +164,9 @@ def _calibrated(card: ClassCard) -> str:
     assert made is not None
     return (
         f"Counts have an interval: fitted on {made.n_objects:,} objects ({made.fitted_on}); "
-        f"{number_text(100 * made.missed, '%')} of true ones are never found, and "
+        f"{share_text(made.missed)} of true ones are never found, and "
         + (
-            f"counts stray by {number_text(100 * made.spread, '%')} between pictures."
+            f"counts stray by {share_text(made.spread)} between pictures."
             if made.spread
             else "no spread between pictures had to be added."
         )

@@ -19,5 +19,7 @@ def models_page(request: HttpRequest) -> HttpResponse:
     cards = model_cards()
     held = {c["card"].name for c in cards}
     known = [e for e in registry.read_zoo_file() if e.get("url") and e.get("name") not in held]
-    context = {"cards": cards, "known": known, "how_to_switch_on": "" if has_torch() else HOW_TO_SWITCH_ON}
+    # commands stand between backticks: every second part
+    how = [] if has_torch() else HOW_TO_SWITCH_ON.split("`")
+    context = {"cards": cards, "known": known, "how_to_switch_on": how}
     return render(request, "runs/models.html", context)

@@ -35,6 +35,10 @@ def said(text: str) -> str:
     return html.escape(text).replace("&#x27;", "&#x27;")
 
 
+def whole_percent(share: float) -> str:
+    return "more than 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
 def test_it_is_for_those_who_are_signed_in_and_in_the_menu(analyst: Any) -> None:
     assert Client().get("/models/").status_code == 302
     client = Client()
@@ -53,18 +57,30 @@ def test_every_shipped_card_is_told(path: Path, page: Any) -> None:
         assert said(text) in section, text
     assert section.count('<th scope="row"') >= len(card["classes"])
     for one in card["classes"]:
-        row = re.search(rf'<th scope="row" class="lead">{re.escape(one["name"])}(.*?)</tr>', section, re.S)
-        assert row is not None
+        # as words; where these differ the name of the card stands behind
+        lead = rf'<th scope="row" class="lead">(?:{re.escape(one["name"])}|[a-z ]+ <span[^>]*>{re.escape(one["name"])}</span>)'
+        row = re.search(rf"{lead}(.*?)</tr>", section, re.S)
+        assert row is not None, one["name"]
         assert ("experimental" in row[1]) is one.get("experimental", False)
         for key in ("precision", "recall"):
             if key in one.get("scores", {}):
-                assert f"{100 * one['scores'][key]:.1f}" in row[1]
+                assert f"{100 * one['scores'][key]:.0f} %" in row[1]
         if "per_class" in card["scores"]:
-            assert f"{100 * card['scores']['per_class'][one['name']]:.3g}" in row[1]
+            assert whole_percent(card["scores"]["per_class"][one["name"]]) in row[1]
     if "accuracy" in card["scores"]:
-        assert f"{100 * card['scores']['accuracy']:.2f} %" in section
+        assert whole_percent(card["scores"]["accuracy"]) in section
+        assert f"Right on the test ({card['scores']['n_test']:,} pictures of all classes)" in section
+    assert not re.search(r"\d\.\d+ %", section), "no share is told finer than its pictures carry"
     n = sum(one.get("experimental", False) for one in card["classes"])
     assert (f"{n} of {len(card['classes'])} class" in section) is (n > 0)
+
+
+def test_classes_are_told_in_words(page: Any) -> None:
+    whole = page()
+    for words, name in (("dense residential", "denseresidential"), ("storage tanks", "storagetanks"),
+                        ("herbaceous vegetation", "HerbaceousVegetation"), ("sea lake", "SeaLake")):  # fmt: skip
+        assert re.search(rf'class="lead">{words} <span[^>]*>{name}</span>', whole), name
+    assert "medium residential taken for dense residential: 6" in whole
 
 
 def test_an_added_model_of_which_nothing_is_known_says_so(page: Any, tmp_path: Path) -> None:
@@ -90,6 +106,6 @@ def test_what_is_switched_off_says_how_to_switch_it_on(page: Any, monkeypatch: p
     monkeypatch.setenv("RSURE_NO_ML", "1")
     whole = page()
     assert "off: torch is not installed" in whole
-    assert "pip install -r requirements-ml.txt" in whole
+    assert ">pip install -r requirements-ml.txt</code>" in whole and ">./rsure setup</code>" in whole and "`" not in whole
     ids = re.findall(r'\bid="([^"]+)"', whole)
     assert len(ids) == len(set(ids))
