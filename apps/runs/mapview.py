@@ -94,6 +94,7 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
     if only:
         shown += [state.observations[p] for p in only.observation.parents if p in state.observations]
     seen: set[tuple[str, str]] = set()
+    results: list[tuple[dict[str, Any], bool]] = []
     for held in reversed(shown) if not only else shown:
         for ref in held.observation.result.layers:
             if (ref.artifact, ref.kind) in seen or (not geo and ref.source_scene_id not in (None, scenes[0].scene_id)):
@@ -103,6 +104,11 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
             if layer:
                 layer["visible"] = layer["visible"] and (held.effective != "reject" or only is held)
                 layers.append(layer)
+                results.append((layer, held.effective != "reject" or only is held))
+    # a raster hides the imagery and stands back behind masks and outlines; where it is all that was found, it is shown
+    if results and not any(layer["visible"] for layer, _ in results):
+        for layer in [layer for layer, is_good in results if is_good and layer.get("style") == "raster"][:1]:
+            layer["visible"] = True
     for vector in files if geo else ():
         layers.append(
             {

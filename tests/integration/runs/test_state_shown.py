@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.core.evidence.events import ProgressReported
 from apps.runs import selectors
+from apps.runs.mapview import map_config
 from apps.runs.models import Run
 from apps.runs.selectors import access_run_by_id, run_state, run_state_shown
 from apps.runs.services import event_append
@@ -63,3 +64,12 @@ def test_the_store_is_bounded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(selectors, "_KEPT", 1)
     run_state_shown(run)
     assert len(selectors._shown) == 1
+
+
+def test_a_raster_that_is_all_that_was_found_is_shown_and_stands_back_behind_a_mask(ask: Any) -> None:
+    def shown(text: str) -> dict[str, bool]:
+        layers = map_config(run_state(ask(text).pk))["layers"]
+        return {layer["style"]: layer["visible"] for layer in layers if layer["group"] == "Results"}
+
+    assert shown("What is the mean NDVI?") == {"raster": True}
+    assert shown("How many hectares have NDVI above 0.4?") == {"mask": True, "raster": False}
