@@ -219,17 +219,17 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         _warn_out_of_range(program, n, v, ctx)
     for n, told in run.prepared.items():
         if isinstance(told.get("warning"), str):
-            ctx.log("warning", f"In step {n} of the graph: {told['warning']}")
+            ctx.log("warning", f"In step “{n}” of the graph: {told['warning']}")
         part = told.get("separability")
         if isinstance(part, float) and part < WEAK_SEPARABILITY:
-            ctx.log("warning", f"In step {n} of the graph the histogram hardly parts two classes (separability {part:.2f}; a "
+            ctx.log("warning", f"In step “{n}” of the graph the histogram hardly parts two classes (separability {part:.2f}; a "
                                "single heap has 0.64), so what lies on either side may be the same.")
     _tell_thin_composites(program, engine, used, ctx)
     for n, figures in engine.figures.items():
         if figures.n_out_of_range and n in used:
             span = program.type_of(n).range
             ctx.log("warning", f"{figures.n_out_of_range:,} of {figures.moments.n:,} values of {program.type_of(n).quantity} "
-                               f"(step {n} of the graph) lie outside the physical range [{span.low:g}, {span.high:g}].")
+                               f"(step “{n}” of the graph) lie outside the physical range [{span.low:g}, {span.high:g}].")
     kind = program.planned[program.output].type
     result = _result(kind, value, tuple(refs))
     failed = {n: r for n, r in (run.failed | engine.failed).items() if n in used}
@@ -479,7 +479,7 @@ def _warn_out_of_range(program: Program, node: str, value: Value, ctx: ToolConte
     if isinstance(kind, ValueType) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
         slack = 1e-9 * max(1.0, abs(float(value.value)))
         if not kind.range.low - slack <= value.value <= kind.range.high + slack:
-            ctx.log("warning", f"In step {node} of the graph {value.value:g} lies outside the physical range "
+            ctx.log("warning", f"In step “{node}” of the graph {value.value:g} lies outside the physical range "
                                f"[{kind.range.low:g}, {kind.range.high:g}] of {kind.quantity}.")
 
 
@@ -608,7 +608,7 @@ def _tell_thin_composites(program: Program, engine: Engine, used: set[str], ctx:
             continue
         out, held = engine.figures[n].moments.n, [engine.figures[i].moments.n for i in node.inputs if i in engine.figures]
         if out and len(held) == len(node.inputs) and sum(held) < _THIN_DATES * out:
-            ctx.log("warning", f"In step {n} of the graph, of {len(held)} dates {sum(held) / out:.1f} lie under a pixel in the "
+            ctx.log("warning", f"In step “{n}” of the graph, of {len(held)} dates {sum(held) / out:.1f} lie under a pixel in the "
                                "mean; the rest is masked, so this is hardly a composite.")
 
 

@@ -97,7 +97,7 @@ def each_input_once(case: Case) -> Finding:
             if key in seen:
                 alike = f"{seen[key]} and {one}, which are made alike of one scene"
                 return failed(
-                    f"Node {name} takes {one + ' twice' if seen[key] == one else alike}.",
+                    f"Step “{name}” of the graph takes {one + ' twice' if seen[key] == one else alike}.",
                     measured=one, expected="each input once", at=("/arguments/nodes",))  # fmt: skip
             seen[key] = one
     return passed("No input is given twice.", measured=len(nodes), at=("/arguments/nodes",))

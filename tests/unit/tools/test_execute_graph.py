@@ -130,6 +130,8 @@ def test_values_outside_the_physical_range_are_counted_and_told() -> None:
     stored = np.array([[[-100, 50]], [[150, 60]]], dtype=np.int16)
     o = Bench(scene(stored, ["red", "nir"])).execute([*NDVI, MEAN])
     assert node_of(o, "ndvi")["n_out_of_range"] == 1
+    told = next(line.message for line in o.status.log if "lie outside the physical range" in line.message)
+    assert told.startswith("1 of ") and " values of ndvi (step “ndvi” of the graph) lie" in told and "Node" not in told
     assert any("outside the physical range" in line.message for line in o.status.log)
     kept = Bench(scene(stored, ["red", "nir"])).execute(
         [SCENE, ("ndvi", "raster.product.index", ["s1"], {"index": "ndvi", "out_of_range": "mask"}), MEAN])
