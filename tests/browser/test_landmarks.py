@@ -13,6 +13,7 @@ from pyproj import Geod, Transformer
 
 from apps.accounts.models import Project, User
 from apps.runs.models import Run
+from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
 from tests.browser.accessible import problems_of
 from tests.browser.conftest import FISH, SAMPLES
@@ -42,7 +43,12 @@ def answer_value(page: Page, pattern: str) -> float:
     expect(said).to_be_visible(timeout=SOON)
     found = re.search(pattern, said.inner_text())
     assert found
-    return float(found[1].replace(",", ""))
+    # the sentence has the digits that the interval carries, of the number that is kept
+    figure = found[1].replace(",", "")
+    answer = run_state(page.url.rstrip("/").rsplit("/", 1)[1]).answer
+    assert answer is not None
+    assert float(figure) == pytest.approx(answer.value, abs=0.5000001 * 10.0 ** -len(figure.partition(".")[2]))
+    return float(answer.value)
 
 
 def test_two_clicks_and_a_question_give_the_distance(page: Page, analyst: User, answered: Answered, sign_in: SignIn) -> None:

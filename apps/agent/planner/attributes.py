@@ -220,7 +220,7 @@ def _others(out: Found, v: VectorInfo, field: str, values: tuple[str, ...]) -> t
     if (n := v.n - sum(v.values[field].values())) > 0:
         out.reason = (
             f"{n} of the {v.n} features of {v.name} have no {field}; whether they are meant by “not” I can't tell. Write “where "
-            f"{field} = …” with “or” between the values that are."
+            f"{field} = …” with “or” between the values that are ({', '.join(left[:12])}{', …' if len(left) > 12 else ''})."
         )
     elif not left:
         out.reason = f"No feature of {v.name} has another {field}."

@@ -112,10 +112,12 @@ def clouded(path: Path, target: Path, share_lost: float, *, fill: int) -> None:
 
 def ndvi_where_clear(paths: list[Path]) -> float:
     """Mean NDVI of red, near infrared and a Landsat quality band of before Collection 1, where it flags no cloud: two bits for
-    cloud, both set where it is sure."""
+    cloud, both set where it is sure. Numbers of level 1 stand for reflectance times the sine of the sun's elevation by
+    2e-5 n - 0.1 (USGS, Landsat 8 data users handbook, 5.2.2)."""
     scene = plain(paths[0])
+    red, nir = (2e-5 * scene.band(i) - 0.1 for i in (1, 2))
     quality = np.nan_to_num(scene.band(3)).astype(np.int64)
-    return float(np.nanmean(scene.ratio(2, 1)[(quality & 0xC000) != 0xC000]))
+    return float(np.nanmean(((nir - red) / (nir + red))[(quality & 0xC000) != 0xC000]))
 
 
 def sinop_mean(path: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,8 @@ def test_equations_that_are_not_solved_say_why(equation: str, params: dict[str, 
     assert o.status.state == "failed" and part in o.status.reason
 
 
-def series(y: Any, **params: Any) -> Any:
-    days = [f"2020-{1 + i // 28:02d}-{1 + i % 28:02d}" for i in range(len(y))]
+def series(y: Any, days: list[str] | None = None, **params: Any) -> Any:
+    days = days or [f"2020-{1 + i // 28:02d}-{1 + i % 28:02d}" for i in range(len(y))]
     b = Bench(*(scene(np.full((1, 2, 2), v), ["index"], scene_id=f"s{i}", date=d, unit="1")
                 for i, (v, d) in enumerate(zip(y, days, strict=True))))
     nodes: list[tuple[Any, ...]] = []
@@ -97,7 +98,9 @@ def test_mann_kendall_allows_for_memory_and_seasons() -> None:
     assert node_of(careful, "out")["variance_s"] > pymannkendall.original_test(y).var_s
     assert node_of(careful, "out")["p_value"] > node_of(plain, "out")["p_value"]
     wave = np.sin(2 * np.pi * np.arange(72) / 12) + 0.003 * np.arange(72)
-    seasonal = series(wave, analysis="mann_kendall", variant="seasonal", period=12)
+    # of a season of 12 dates none may be missing, so these are the days of a year, one after the other
+    daily = [f"{date(2020, 1, 1) + timedelta(days=i)}" for i in range(72)]
+    seasonal = series(wave, daily, analysis="mann_kendall", variant="seasonal", period=12)
     # every date is above the same one a season before: 12 × (6 × 5 / 2) pairs, all rising
     assert node_of(seasonal, "out")["s"] == 12 * 15 and seasonal.result.value == pytest.approx(1.0)
 
