@@ -48,7 +48,7 @@ def answer_value(page: Page, pattern: str) -> float:
     answer = run_state(page.url.rstrip("/").rsplit("/", 1)[1]).answer
     assert answer is not None
     assert float(figure) == pytest.approx(answer.value, abs=0.5000001 * 10.0 ** -len(figure.partition(".")[2]))
-    return float(answer.value)
+    return float(str(answer.value))
 
 
 def test_two_clicks_and_a_question_give_the_distance(page: Page, analyst: User, answered: Answered, sign_in: SignIn) -> None:
