@@ -229,13 +229,17 @@ class SceneReader:
         """Closes the files until the next read opens them again: hundreds of scenes need not be open at once. Nobody may be
         reading."""
         with self._lock:
-            for dataset in self._opened:
-                dataset.close()
-            self._opened.clear()
-            self._spare.clear()
-            if self._blocks is not None:
-                self._blocks.close()
-                self._blocks = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Closes files and connections; the lock is held."""
+        for dataset in self._opened:
+            dataset.close()
+        self._opened.clear()
+        self._spare.clear()
+        if self._blocks is not None:
+            self._blocks.close()
+            self._blocks = None
         if isinstance(self._path, RemoteBlob):
             self._path.rest()
 
@@ -367,15 +371,7 @@ class SceneReader:
             if self._closed:
                 return
             self._closed = True
-            for dataset in self._opened:
-                dataset.close()
-            self._opened.clear()
-            self._spare.clear()
-            if self._blocks is not None:
-                self._blocks.close()
-                self._blocks = None
-        if isinstance(self._path, RemoteBlob):
-            self._path.rest()
+            self._let_go()
 
     def __enter__(self) -> SceneReader:
         return self
