@@ -34,12 +34,14 @@ def _form(path: Path) -> BlockForm | None:
         return BlockForm.of(dataset, path)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64"])
+# floats with differences of whole numbers are none of ours: GDAL reads them
+FORMS = [(dtype, predictor) for dtype in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64")
+         for predictor in ((1,) if dtype.startswith("float") else (1, 2))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "predictor"), FORMS)
 @pytest.mark.parametrize("interleave", ["band", "pixel"])
-@pytest.mark.parametrize("predictor", [1, 2])
 def test_values_are_those_of_gdal(tmp_path: Path, dtype: str, interleave: str, predictor: int) -> None:
-    if predictor == 2 and dtype.startswith("float"):
-        pytest.skip("such files are GDAL's")
     planes = _planes(dtype)
     path = write(tmp_path / "t.tif", planes, interleave=interleave, predictor=predictor, **ZSTD)
     form = _form(path)
