@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.stack import LiveStack
 
+# a flush is tried so often
+FLUSHES = 5
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -161,6 +163,29 @@ def shared_data() -> Path:
     if not has_shared():
         pytest.skip("no shared data folder beside the checkout (RSURE_SHARED names another)")
     return DATA
+
+
+@pytest.fixture(autouse=True, scope="session")
+def flush_tried_again() -> Iterator[None]:
+    """A flush that lost a deadlock is done again: web and worker of the live stack may read while it locks the tables."""
+    from django.db import OperationalError
+    from django.db.backends.postgresql.operations import DatabaseOperations
+    from psycopg.errors import DeadlockDetected
+
+    flush = DatabaseOperations.execute_sql_flush
+
+    def flush_patiently(self: Any, sql_list: Any) -> None:
+        for _ in range(FLUSHES - 1):
+            try:
+                return flush(self, sql_list)
+            except OperationalError as error:
+                if not isinstance(error.__cause__, DeadlockDetected):
+                    raise
+        return flush(self, sql_list)
+
+    DatabaseOperations.execute_sql_flush = flush_patiently  # type: ignore[method-assign]
+    yield
+    DatabaseOperations.execute_sql_flush = flush  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session")

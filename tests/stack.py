@@ -21,6 +21,9 @@ from django.db import connection
 from rsure_web.boot.processes import start_child, stop_child
 from tests.shared import ROOT
 
+# looks, 50 ms apart, in which nobody is inside a transaction: then web and worker are taken to be at rest
+QUIET_LOOKS = 3
+
 
 def _database_url() -> str:
     """DATABASE_URL of the test database that this process uses."""
@@ -114,17 +117,20 @@ class LiveStack:
         client.close()
 
     def rest(self, seconds: float = 10.0) -> None:
-        """Waits until nobody else is inside a transaction of the test database, for so long at most."""
+        """Waits until nobody else has been inside a transaction of the test database for a moment, for so long at most.
+
+        A moment, not a look: a request that a closing page has sent may reach the database only after the first look.
+        """
         end = time.monotonic() + seconds
         busy = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             " AND xact_start IS NOT NULL AND backend_type = 'client backend'"
         )
-        while time.monotonic() < end:
+        quiet = 0
+        while quiet < QUIET_LOOKS and time.monotonic() < end:
             with connection.cursor() as cursor:
                 cursor.execute(busy)
-                if cursor.fetchone() == (0,):
-                    return
+                quiet = quiet + 1 if cursor.fetchone() == (0,) else 0
             time.sleep(0.05)
 
     def stop(self) -> None:
