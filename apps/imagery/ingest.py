@@ -25,9 +25,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import RasterCounts, RasterFacts, RasterStatistics
+from apps.imagery.findings import Finding
 from apps.imagery.formats import check_picture, format_of
 from apps.imagery.hints import SceneHints
-from apps.imagery.inspect import Finding
 from apps.imagery.profiles import OWN_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -48,7 +48,8 @@ def run(folder: Path) -> dict[str, Any]:
     from apps.imagery.hints import SceneHints
     from apps.imagery.ingest_convert import convert
     from apps.imagery.ingest_facts import count_pixels
-    from apps.imagery.inspect import finish, inspect, valid_ranges
+    from apps.imagery.inspect import finish, inspect
+    from apps.imagery.inspect_bands import valid_ranges
     from apps.imagery.readers import open_scene
     from apps.imagery.statistics import scene_statistics
 

@@ -29,10 +29,11 @@ from apps.artifacts.services import artifact_link, artifact_put
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.scene import SceneInfo
 from apps.imagery.facts import MAX_TIMES, RasterCounts, RasterFacts, RasterStatistics
+from apps.imagery.findings import Finding
 from apps.imagery.footprints import footprint
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest import ingest_file
-from apps.imagery.inspect import Finding, finish, inspect
+from apps.imagery.inspect import finish, inspect
 from apps.imagery.models import Region, Scene, Upload
 from apps.imagery.quota import room_for
 from apps.imagery.readers import open_scene

@@ -13,9 +13,10 @@ import pytest
 import rasterio
 from numpy.typing import NDArray
 
+from apps.imagery.findings import Finding
 from apps.imagery.hints import SceneHints
 from apps.imagery.ingest_convert import convert
-from apps.imagery.inspect import Finding, Inspection, inspect_file
+from apps.imagery.inspect import Inspection, inspect_file
 from apps.imagery.readers import open_scene
 from tests.unit.imagery.rasters import write
 
