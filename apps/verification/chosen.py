@@ -18,17 +18,15 @@ from shapely.geometry.base import BaseGeometry
 from apps.core.geo.grid import transformer
 from apps.verification.case import Case, number_of
 from apps.verification.cuts import Sheet, named_instances, of_kind
+from apps.verification.globe import stands
 from apps.verification.ground import (
     BY_A_HAIR,
     FINE_HAIR,
     HAIR,
-    WITHOUT_METRES,
     CannotPlaceError,
     Placed,
-    on_plane,
     place,
     source_of,
-    standing_in,
 )
 from apps.verification.units import dimension, to_si
 
@@ -118,12 +116,10 @@ def _by_figure(subject: Placed, condition: dict[str, Any]) -> Three:
 def _by_relation(case: Case, subject: Placed, condition: dict[str, Any]) -> Three:
     relation = str(condition.get("relation") or "")
     reference = place(case, source_of(case, str(condition.get("reference") or "")))
-    degrees = (subject.shapes, reference.shapes)
-    one, other = degrees if relation in WITHOUT_METRES else on_plane(subject, reference)
     limit = number_of(condition.get("distance_m")) or 0.0
 
     def standing(distance: float, hair: float = HAIR) -> NDArray[np.bool_]:
-        found = standing_in(relation, one, other, distance, 1, degrees, hair)
+        found = stands(relation, subject, reference, distance, 1, hair)
         if found is None:
             raise CannotPlaceError(f"the relation {relation} is not followed here")
         return found

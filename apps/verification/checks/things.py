@@ -34,18 +34,17 @@ from apps.verification.chosen import (
     statistic_of,
 )
 from apps.verification.cuts import CUTS, Sheet, amount, grown, kept, region_of
+from apps.verification.globe import gaps_m, stands
 from apps.verification.ground import (
     BY_A_HAIR,
     FINE_HAIR,
     HAIR,
-    WITHOUT_METRES,
     CannotPlaceError,
     Placed,
     inside_of,
     on_plane,
     place,
     source_of,
-    standing_in,
 )
 from apps.verification.units import to_si
 
@@ -123,9 +122,8 @@ def relation_recomputes(case: Case) -> Finding:
         for more in spec.get("others") or ():
             other_one = place(case, source_of(case, str(more)))
             reference = Placed([*reference.shapes, *other_one.shapes], max(reference.pixel_m, other_one.pixel_m))
-        if (relation in WITHOUT_METRES or not relation) and metric in ("count", "ratio") and not of_areas:
-            one, other = subject.shapes, reference.shapes
-        else:
+        one, other = subject.shapes, reference.shapes
+        if is_farthest or of_areas or metric in ("area", "density"):
             one, other = on_plane(subject, reference)
     except (CannotPlaceError, LayerUnreadableError) as why:
         return not_applicable(f"the things cannot be placed: {why}")
@@ -138,12 +136,14 @@ def relation_recomputes(case: Case) -> Finding:
     limit = number_of(spec.get("distance_m")) or 0.0
     nearest = spec.get("nearest_k")
     k = nearest if isinstance(nearest, int) else 1
-    degrees = (subject.shapes, reference.shapes)
 
     def kept(distance: float, hair: float = HAIR) -> NDArray[np.bool_] | None:
-        return standing_in(relation, one, other, distance, k, degrees, hair) if relation else np.ones(len(one), dtype=bool)
+        return stands(relation, subject, reference, distance, k, hair) if relation else np.ones(len(one), dtype=bool)
 
-    mine, keep = case.value, kept(limit)
+    try:
+        mine, keep = case.value, kept(limit)
+    except CannotPlaceError as why:
+        return not_applicable(f"the things cannot be placed: {why}")
     if keep is None:
         return not_applicable(f"the relation {relation} is not followed here")
     unit = "1"
@@ -199,8 +199,10 @@ def relation_recomputes(case: Case) -> Finding:
                     for g in (chosen, other)]  # fmt: skip
             gaps = np.array([float(shapely.distance(g, ends[1]).max()) for g in ends[0]], dtype=np.float64)
         else:
-            gaps = STRtree(other).query_nearest(np.array(chosen, dtype=object), all_matches=False, return_distance=True,
-                                                exclusive=not named)[1]  # fmt: skip
+            try:
+                gaps = gaps_m(only_those(subject, keep), reference, is_same=not named)
+            except CannotPlaceError as why:
+                return not_applicable(f"the things cannot be placed: {why}")
         how = "maximum" if is_farthest else str(spec.get("distance_statistic") or "minimum")
         truth = float(gaps.mean() if how == "mean" else gaps.max() if how == "maximum" else gaps.min())
         mine, unit = to_si(case.value, case.observation.result.unit) or 0.0, "m"
@@ -435,13 +437,11 @@ class _Rows:
     def _gaps(self, every: list[BaseGeometry]) -> dict[str, float]:
         named = str(self.spec.get("reference") or "")
         other = place(self.case, source_of(self.case, named)) if named else Placed(every)
-        one, two = on_plane(Placed(every), other)
-        mine = np.array(one, dtype=object)
-        gaps = STRtree(two).query_nearest(mine, all_matches=False, return_distance=True, exclusive=not named)
+        gaps = gaps_m(Placed(every), other, is_same=not named)
         out: dict[str, float] = {}
         start = 0
         for name, held in self.zones.items():
-            out[name] = float(np.min(gaps[1][start : start + len(held)]))
+            out[name] = float(np.min(gaps[start : start + len(held)]))
             start += len(held)
         return out
 
@@ -557,16 +557,14 @@ def _standing(case: Case, spec: dict[str, Any], relation: str, subject: Placed) 
     reference = place(case, source_of(case, str(spec.get("reference") or "")))
     if spec.get("others"):
         raise CannotPlaceError("several references")
-    degrees = (subject.shapes, reference.shapes)
-    one, other = degrees if relation in WITHOUT_METRES else on_plane(subject, reference)
     nearest = spec.get("nearest_k")
     k = nearest if isinstance(nearest, int) else 1
     limit = number_of(spec.get("distance_m")) or 0.0
-    found = standing_in(relation, one, other, limit, k, degrees)
+    found = stands(relation, subject, reference, limit, k)
     if found is None:
         raise CannotPlaceError("a relation that is not followed here")
     if relation in BY_A_HAIR:
-        fine = standing_in(relation, one, other, limit, k, degrees, FINE_HAIR)
+        fine = stands(relation, subject, reference, limit, k, FINE_HAIR)
         if fine is not None and not np.array_equal(found, fine):
             raise CannotPlaceError("some lie so nearly on an outline that they may be in or out")
     return found
