@@ -6,28 +6,24 @@ Nothing here is shared with the tools. What it cannot follow (an operator it doe
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
-from shapely.geometry import shape
-from shapely.geometry.base import BaseGeometry
 
-from apps.core.geo.grid import Grid, geod_of
-from apps.core.geo.raster import CENTRE_NUDGE
+from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import Window
 from apps.verification.case import Case, number_of
 from apps.verification.estimates import Estimate, estimate
-from apps.verification.formulas import INDICES, STAND_INS, difference, ratio
+from apps.verification.formulas import INDICES, difference, ratio
 from apps.verification.inversions import INVERSIONS
-from apps.verification.pixel_areas import areas_of, weights_due
-from apps.verification.planes import KEPT, CannotLookError, Plane, outline_px, same_grid
+from apps.verification.pixel_areas import areas_of
+from apps.verification.pixel_sides import pixel_m, turned_pixel_m
+from apps.verification.planes import CannotLookError, Plane
 from apps.verification.products import (
     NotFollowedError,
     Pixels,
@@ -53,6 +49,7 @@ from apps.verification.products import (
 )
 from apps.verification.quality import DEFAULT, flagged, quality_band_of
 from apps.verification.ribbons import hot_spots
+from apps.verification.sights import Sight, scene_of_node, step_of
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
@@ -68,107 +65,12 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 _NEIGHBOURS_AT_ONCE = 300_000
 
 
-def scene_of_node(case: Case, node_id: str) -> SceneInfo:
-    """The one scene that a node is made from, or the first of several on the same grid. CannotLookError otherwise."""
-    found: SceneInfo | CannotLookError = case.kept(f"scene of {node_id}", lambda: _scene_of_node(case, node_id))
-    if isinstance(found, CannotLookError):
-        raise CannotLookError(str(found))
-    return found
-
-
-def _scene_of_node(case: Case, node_id: str) -> SceneInfo | CannotLookError:
-    found = []
-    for name in case.upstream(node_id):
-        node = case.nodes[name]
-        if node["op"].startswith("asset."):
-            scene = case.scenes.get(str(node["params"].get("scene")))
-            if scene is None:
-                return CannotLookError("a scene of the call is not one of the question")
-            found.append(scene)
-    if not found:
-        return CannotLookError("the node is made from no scene")
-    first = found[0].grid
-    if any(not same_grid(first, s.grid) for s in found[1:]):
-        return CannotLookError("its scenes lie on different grids")
-    return found[0]
-
-
-def look_windows(case: Case, grid: Grid, side: int | None = None) -> tuple[list[Window], bool]:
-    """(windows, whole): the whole scene as one window where it is small, else windows spread over it by a fixed pattern.
-
-    With a ``side`` there are windows of that side in any case.
-    """
-    if side is None and grid.width * grid.height <= case.limits.full_look_px:
-        return [(0, 0, grid.width, grid.height)], True
-    side, n = side or case.limits.look_window_px, case.limits.look_windows
-    out = []
-    for i in range(n):
-        # a low-discrepancy pattern (golden ratio), the same every time
-        fx, fy = (0.5 + i * 0.7548776662466927) % 1, (0.5 + i * 0.5698402909980532) % 1
-        out.append(
-            (
-                int(fx * max(0, grid.width - side)),
-                int(fy * max(0, grid.height - side)),
-                min(side, grid.width),
-                min(side, grid.height),
-            )
-        )
-    return out, False
-
-
-def step_of(case: Case, window: Window) -> int:
-    """Every how many-th row and column of a window is looked at."""
-    return max(1, math.ceil(math.sqrt(window[2] * window[3] / case.limits.dense_look_px)))
-
-
-class Look:
+class Look(Sight):
     """Evaluates nodes of the case's graph, or a perceive method, on windows of the source."""
 
     def __init__(self, case: Case):
-        self.case = case
+        super().__init__(case)
         self._planes: dict[Any, Plane] = {}
-
-    # --- bands ----------------------------------------------------------------------------------------------------------
-    def bands(self, scene: SceneInfo, roles: tuple[str, ...], window: Window) -> dict[str, Plane]:
-        """Physical values by role. CannotLookError where the scene lacks a role or no reader is at hand."""
-        chosen: dict[str, int] = {}
-        for role in roles:
-            at = [b.index for r in (role, *STAND_INS.get(role, ())) for b in scene.bands if b.role == role or b.role == r]
-            if not at:
-                raise CannotLookError(f"the scene has no band {role}")
-            chosen[role] = at[0]
-        key = (scene.scene_id, tuple(sorted(set(chosen.values()))), window)
-        held = self.case.kept(f"bands:{key}", lambda: self._read(scene, key[1], window))
-        return {role: Plane(held.data[key[1].index(i)], held.valid[key[1].index(i)]) for role, i in chosen.items()}
-
-    def pixels(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
-        """Bands by index, (bands, rows, columns), scaled; CannotLookError where no reader is at hand."""
-        return self._read(scene, indices, window)
-
-    def _read(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
-        step = step_of(self.case, window)
-        # the reader takes the samples (stored pixels all of them): decoding a hundred million for one in a thousand is waste
-        by_reader = window[2] * window[3] > self.case.limits.full_look_px
-        # content-addressed: the same bytes under the same reading rules give the same pixels
-        key = (scene.artifact, scene.grid, scene.bands, scene.fill_rules, indices, window, step, by_reader)
-        held = KEPT.get(key)
-        if held is None:
-            held = self._decode(scene, indices, window, step, by_reader=by_reader)
-            KEPT.put(key, held)
-        return held
-
-    def _decode(self, scene: SceneInfo, indices: tuple[int, ...], window: Window, step: int, *, by_reader: bool) -> Plane:
-        reader = self.case.open(scene.scene_id)
-        if reader is None:
-            raise CannotLookError("the source's pixels are not at hand")
-        shape, every = ((-(-window[3] // step), -(-window[2] // step)), 1) if by_reader else (None, step)
-        raw = reader.read(indices, window, shape, physical=False)
-        info = {b.index: b for b in scene.bands}
-        # scale and offset are applied here, once, from the scene's own record
-        planes = np.stack(
-            [raw.data[k, ::every, ::every].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)]
-        )
-        return Plane(planes, raw.valid[:, ::every, ::every].copy())
 
     # --- nodes ----------------------------------------------------------------------------------------------------------
     def node(self, node_id: str, window: Window) -> Plane:
@@ -375,59 +277,10 @@ class Look:
         a, b, _, d, e, _ = grid.transform
         if what == "slope" and (b or d):
             # how steep it is does not depend on where rows run to
-            dx, dy = self._turned_pixel_m(scene, r, h)
+            dx, dy = turned_pixel_m(scene, r, h)
         elif what in ("slope", "aspect", "hillshade"):
-            dx, dy = self._pixel_m(scene, r, h)
+            dx, dy = pixel_m(scene, r, h)
         return terrain_of((data, valid), params, dx, dy, east=1.0 if a > 0 else -1.0, north=-1.0 if e < 0 else 1.0)
-
-    @staticmethod
-    def _turned_pixel_m(scene: SceneInfo, top: int, rows: int) -> tuple[Any, Any]:
-        """(length in metres of a step along a row, down a column) of a turned grid whose pixels are rectangles of one size on the
-        ground to a part in a thousand; CannotLookError for others."""
-        grid = scene.grid
-        if grid.crs is None or grid.is_plate_carree:
-            raise CannotLookError("the slopes of turned grids in degrees, or without CRS, are not followed")
-        geod, t = geod_of(grid.crs), grid.transform
-        lines = np.arange(top, top + rows) + 0.5
-        cols, at = (g.ravel() for g in np.meshgrid(np.array([0.5, grid.width / 2, grid.width - 0.5]), lines))
-
-        def place(col: NDArray[Any], line: NDArray[Any]) -> tuple[Any, Any]:
-            return grid.lonlat(t[0] * col + t[1] * line + t[2], t[3] * col + t[4] * line + t[5])
-
-        along, _, across = geod.inv(*place(cols - 0.5, at), *place(cols + 0.5, at))
-        falling, _, down = geod.inv(*place(cols, at - 0.5), *place(cols, at + 0.5))
-        if np.ptp(across) > 1e-3 * across.min() or np.ptp(down) > 1e-3 * down.min():
-            raise CannotLookError("pixels of the turned grid differ in size: slopes there are not followed")
-        if np.abs(np.cos(np.radians(along - falling))).max() > 1e-3:
-            raise CannotLookError("rows and columns of the turned grid do not meet at a right angle")
-        return float(np.median(across)), float(np.median(down))
-
-    @staticmethod
-    def _pixel_m(scene: SceneInfo, top: int, rows: int) -> tuple[Any, Any]:
-        """(width, height) in metres of the pixels of rows, at the scene's middle column."""
-        grid = scene.grid
-        a, b, _, d, e, _ = grid.transform
-        if b or d:
-            raise CannotLookError("the slopes of turned grids are not followed")
-        if grid.crs is None:
-            if scene.gsd_m is None:
-                raise CannotLookError("the size of a pixel is not known")
-            return scene.gsd_m, scene.gsd_m
-        if not grid.is_plate_carree and not _is_laid_out_as_told(grid):
-            raise CannotLookError("rows do not run east, or not by as many metres as the CRS says: slopes there are not followed")
-        if not grid.is_geographic and grid.area_method == "grid" and grid.grid_pixel_area_m2:
-            metre = math.sqrt(grid.grid_pixel_area_m2 / abs(a * e))
-            return abs(a) * metre, abs(e) * metre
-        middle, lines = grid.width / 2, np.arange(top, top + rows) + 0.5
-        geod = geod_of(grid.crs)
-
-        def place(col: float, line: NDArray[Any]) -> tuple[Any, Any]:
-            t = grid.transform
-            return grid.lonlat(t[0] * col + t[2] + 0 * line, t[4] * line + t[5])
-
-        across = geod.inv(*place(middle - 0.5, lines), *place(middle + 0.5, lines))[2]
-        down = geod.inv(*place(middle, lines - 0.5), *place(middle, lines + 0.5))[2]
-        return np.asarray(across)[:, None], np.asarray(down)[:, None]
 
     def _of_period(self, inputs: list[str], params: dict[str, Any]) -> list[str]:
         """Of dated inputs those of the months and years that are asked for."""
@@ -604,88 +457,7 @@ class Look:
         valid = np.logical_and.reduce([plane.valid for plane in got.values()]) & np.isfinite(data)
         return Plane(data, valid)
 
-    # --- region ---------------------------------------------------------------------------------------------------------
-    def region(self, grid: Grid, window: Window) -> NDArray[np.bool_] | None:
-        """True where a pixel's centre lies inside the region; None without one."""
-        if self.case.region is None:
-            return None
-        key = ("region", json.dumps(self.case.region, sort_keys=True), grid, window, step_of(self.case, window))
-
-        def make() -> NDArray[np.bool_]:
-            held = KEPT.get(key)
-            if held is None:
-                inside = self._region(grid, window)
-                held = Plane(np.empty(0), inside)
-                KEPT.put(key, held)
-            return held.valid
-
-        found: NDArray[np.bool_] = self.case.kept(f"region:{window}:{hash(grid)}", make)
-        return found
-
-    def _outline(self, grid: Grid) -> BaseGeometry:
-        """The region's outline in pixels of a grid. CannotLookError where it has no place there."""
-        found: BaseGeometry = self.case.kept(f"outline:{hash(grid)}", lambda: self._outline_px(grid))
-        return found
-
-    def _outline_px(self, grid: Grid) -> BaseGeometry:
-        assert self.case.region is not None
-        geojson, crs = self.case.region
-        try:
-            return outline_px(shape(geojson["geometry"] if geojson.get("type") == "Feature" else geojson), crs, grid)
-        except CannotLookError:
-            raise
-        except Exception as error:
-            raise CannotLookError(f"the region cannot be read ({type(error).__name__})") from error
-
-    def _region(self, grid: Grid, window: Window) -> NDArray[np.bool_]:
-        polygon = self._outline(grid)
-        col, row, width, height = window
-        step = step_of(self.case, window)
-        left, top, right, bottom = polygon.bounds
-        # centres on the outline by the rule of all regions
-        x = np.arange(0, width, step) + col + 0.5 + CENTRE_NUDGE[0]
-        y = np.arange(0, height, step) + row + 0.5 + CENTRE_NUDGE[1]
-        inside = np.zeros((y.size, x.size), dtype=bool)
-        across, down = (x >= left) & (x <= right), (y >= top) & (y <= bottom)
-        if not across.any() or not down.any():
-            return inside
-        shapely.prepare(polygon)
-        xs, ys = np.meshgrid(x[across], y[down])
-        inside[np.ix_(down, across)] = shapely.contains_xy(polygon, xs, ys)
-        return inside
-
     # --- summaries ------------------------------------------------------------------------------------------------------
-    def extent(self, grid: Grid) -> Window:
-        """What a figure of the scene is made from: all of it, or the rows and columns that the region spans."""
-        whole = (0, 0, grid.width, grid.height)
-        if self.case.region is None or grid.width * grid.height <= self.case.limits.dense_look_px:
-            return whole
-        return self.spanned(grid)
-
-    def spanned(self, grid: Grid) -> Window:
-        """The rows and columns that the region spans; all of them without one."""
-        if self.case.region is None:
-            return 0, 0, grid.width, grid.height
-        left, top, right, bottom = self._outline(grid).bounds
-        x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
-        x1, y1 = min(grid.width, math.ceil(right)), min(grid.height, math.ceil(bottom))
-        if x1 <= x0 or y1 <= y0:
-            raise CannotLookError("the region lies outside of the scene")
-        return x0, y0, x1 - x0, y1 - y0
-
-    def gather(self, make: Callable[[Window], Plane], grid: Grid) -> tuple[NDArray[np.float64], int]:
-        """(valid values inside the region, every how many-th row and column they are) of a plane."""
-        window = self.extent(grid)
-        plane = make(window)
-        region = self.region(grid, window)
-        return plane.data[plane.valid if region is None else plane.valid & region], step_of(self.case, window)
-
-    def weights(self, grid: Grid, statistic: str, asked: str = "auto", told: str = "") -> str:
-        """Whether pixels count by ``area`` or alike (``pixels``) in a statistic over the region."""
-        if statistic not in ("mean", "share", "average") or grid.crs is None:
-            return "pixels"
-        return weights_due(grid, self.spanned(grid), asked, told)
-
     def statistic(self, node_id: str, name: str, weights: str = "pixels") -> Estimate:
         """mean, median, min, max, std or share (mean of a mask) of a node, of pixels that count by their area or alike.
         CannotLookError for another."""
@@ -721,21 +493,3 @@ def look_of(case: Case) -> Look:
         raise CannotLookError("the source's pixels are not at hand")
     made: Look = case.kept("look", lambda: Look(case))
     return made
-
-
-def _is_laid_out_as_told(grid: Grid) -> bool:
-    """Whether, at nine places, the next column lies east and the next row south (within 3.5 degrees, as in a zone of UTM), by as
-    many metres as the CRS says where the grid is near equal-area."""
-    assert grid.crs is not None
-    a, _, _, _, e, _ = grid.transform
-    metre = math.sqrt((grid.grid_pixel_area_m2 or 0.0) / abs(a * e)) if grid.area_method == "grid" else 0.0
-    geod = geod_of(grid.crs)
-    for col in (0.5, grid.width / 2, grid.width - 0.5):
-        for row in (0.5, grid.height / 2, grid.height - 0.5):
-            steps = (0.5, 0.0, abs(a), 90.0 if a > 0 else -90.0), (0.0, 0.5, abs(e), 180.0 if e < 0 else 0.0)
-            for dc, dr, told, wanted in steps:
-                one, other = (grid.lonlat(*grid.xy(col + k * dc, row + k * dr)) for k in (-1, 1))
-                azimuth, _, metres = geod.inv(*one, *other)
-                if abs((azimuth - wanted + 180) % 360 - 180) > 3.5 or (metre and abs(metres / (told * metre) - 1) > 2e-3):
-                    return False
-    return True

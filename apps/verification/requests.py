@@ -15,7 +15,8 @@ from scipy import ndimage
 
 from apps.core.evidence.decision import CheckResult, EvidenceRequest, RequestKind
 from apps.verification.case import Case, LayerUnreadableError, number_of
-from apps.verification.checks.completeness import quality_masked, series_filled, valid_share
+from apps.verification.checks.holes import series_filled
+from apps.verification.checks.seen import quality_masked, valid_share
 from apps.verification.checks.veils import call_with_mask
 from apps.verification.formulas import INDICES
 from apps.verification.placed import bounds_of_layer

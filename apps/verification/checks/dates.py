@@ -11,8 +11,9 @@ import numpy as np
 from apps.core.geo.scene import SceneInfo
 from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
-from apps.verification.look import look_of, scene_of_node
+from apps.verification.look import look_of
 from apps.verification.planes import CannotLookError
+from apps.verification.sights import scene_of_node
 
 _TRENDS = frozenset({"raster.summarize.trend", "raster.product.pixel_trend"})
 _OF_TREND = frozenset({"mann_kendall", "sen", "change_points"})

@@ -11,8 +11,9 @@ from apps.verification.arithmetic import value_of
 from apps.verification.case import Case, Finding, LayerUnreadableError, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import is_reference_ratio
-from apps.verification.look import OPS, step_of
+from apps.verification.look import OPS
 from apps.verification.measured import gsd_of, inside_of_call, limits_the_count, measured_mask, source_layer
+from apps.verification.sights import step_of
 from apps.verification.units import dimension, factor, to_si
 
 

@@ -21,10 +21,11 @@ from apps.verification.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
-from apps.verification.look import Look, look_of, look_windows, scene_of_node, step_of
+from apps.verification.look import Look, look_of
 from apps.verification.planes import CannotLookError, Plane, same_grid
 from apps.verification.products import NotFollowedError, Pixels, halo_of
 from apps.verification.regrid import Moved, gathered, places_in, sampled
+from apps.verification.sights import look_windows, scene_of_node, step_of
 
 # layers of fewer pixels are never thinned
 _ALWAYS_WHOLE_PX = 240_000
@@ -60,9 +61,7 @@ def layers_of_nodes(case: Case) -> list[tuple[int, LayerRef, str]]:
     wanted = list(dict.fromkeys(wanted))
     if len(wanted) > _MOST_LAYERS:
         wanted = [wanted[0], wanted[-1]]
-    refs = [
-        (k, r) for k, r in enumerate(case.observation.result.layers) if r.kind in ("mask", "raster", "classes") and r.grid
-    ]
+    refs = [(k, r) for k, r in enumerate(case.observation.result.layers) if r.kind in ("mask", "raster", "classes") and r.grid]
     if len(refs) != len(wanted) or any((r.kind == "mask") != (kind(n) == "mask") for (_, r), n in zip(refs, wanted, strict=True)):
         return []
     return [(k, r, n) for (k, r), n in zip(refs, wanted, strict=True)]

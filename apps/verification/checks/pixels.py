@@ -15,9 +15,10 @@ from apps.core.ports import Window
 from apps.verification.case import Case, Finding, LayerUnreadableError, failed, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.veils import unveiled
-from apps.verification.look import Look, look_of, look_windows, scene_of_node, step_of
+from apps.verification.look import Look, look_of
 from apps.verification.placed import grid_offset
 from apps.verification.planes import CannotLookError, Plane
+from apps.verification.sights import look_windows, scene_of_node, step_of
 
 
 @check(

@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed, told_of
 from apps.verification.checks.catalogue import check
-from apps.verification.checks.completeness import series_items
+from apps.verification.checks.holes import series_items
 from apps.verification.estimates import statistic_value
 from apps.verification.units import split_rate
 

@@ -10,9 +10,10 @@ from scipy import ndimage
 from apps.core.geo.grid import Grid, transformer
 from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed, told_of
 from apps.verification.checks.catalogue import check
-from apps.verification.look import look_of, scene_of_node
+from apps.verification.look import look_of
 from apps.verification.marks import vincenty
 from apps.verification.planes import CannotLookError
+from apps.verification.sights import scene_of_node
 
 
 @check(

@@ -17,10 +17,11 @@ from apps.verification.case import Case, Finding, failed, inconclusive, not_appl
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import statistic_of
 from apps.verification.estimates import Estimate, estimate
-from apps.verification.look import Look, look_of, scene_of_node, step_of
+from apps.verification.look import Look, look_of
 from apps.verification.measured import value_si, weights_of_node, wrong_weights
 from apps.verification.pixel_areas import areas_of
 from apps.verification.planes import CannotLookError
+from apps.verification.sights import scene_of_node, step_of
 from apps.verification.units import factor
 
 

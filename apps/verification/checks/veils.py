@@ -28,9 +28,10 @@ from apps.verification.case import (
     passed,
 )
 from apps.verification.checks.catalogue import check
-from apps.verification.look import look_of, look_windows, step_of
+from apps.verification.look import look_of
 from apps.verification.planes import CannotLookError, Plane, same_grid
 from apps.verification.quality import DEFAULT, quality_band_of
+from apps.verification.sights import look_windows, step_of
 
 # Modes that say something of the ground; ``evidence`` tells of clouds themselves.
 MODES = ("regions", "objects", "scene", "document", "change", "measurement")

@@ -20,10 +20,11 @@ from apps.verification.checks.source import areas_by_row, closeness, is_near
 from apps.verification.cuts import zone_name
 from apps.verification.estimates import Estimate, estimate
 from apps.verification.ground import grown_by, part_of
-from apps.verification.look import Look, look_of, scene_of_node, step_of
+from apps.verification.look import Look, look_of
 from apps.verification.measured import told_weights, wrong_weights
 from apps.verification.pixel_areas import areas_of, weights_due
 from apps.verification.planes import CannotLookError, outline_px
+from apps.verification.sights import scene_of_node, step_of
 from apps.verification.units import to_si
 
 

@@ -10,8 +10,9 @@ from apps.verification.checks.masks import pieces
 from apps.verification.checks.pixels import otsu
 from apps.verification.estimates import estimate
 from apps.verification.formulas import INDICES
-from apps.verification.look import look_of, look_windows, step_of
+from apps.verification.look import look_of
 from apps.verification.planes import CannotLookError, Plane, PlaneCache
+from apps.verification.sights import look_windows, step_of
 from tests.unit.tools import rasters
 from tests.unit.verification import samples as s
 
@@ -56,7 +57,7 @@ def test_whole_thinned_and_windowed_looks_agree_with_right_observations(limits: 
 
 
 def test_what_a_reader_sampled_is_not_taken_for_every_nth_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.verification.look.KEPT", PlaneCache())
+    monkeypatch.setattr("apps.verification.sights.KEPT", PlaneCache())
     for limits in (SAMPLED, Limits(dense_look_px=800), SAMPLED):
         results, _ = run_checks(s.mean().but(limits=limits).case(), ["consistency.raster_matches_source"])
         assert [c.outcome for c in results] == ["passed"], results[0].message
