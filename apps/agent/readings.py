@@ -193,8 +193,9 @@ def _rows(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
 _QUALITY: dict[str, tuple[tuple[str, str, str], ...]] = {
     "noise": (("noise", "noise", "of"),),
     "sharpness": (("sharpness", "sharpness", "1"),),
-    "stripes": (("row_stripes", "stripes along rows", "1"), ("column_stripes", "along columns", "1")),
-    "saturation": (("saturated_share", "saturated", "%"),),
+    "stripes": (("row_stripes", "along rows", "%"), ("row_stripes_size", "of", "1"),
+                ("column_stripes", "along columns", "%"), ("column_stripes_size", "of", "1")),
+    "saturation": (("saturated_share", "saturated", "%"), ("at_max_share", "at its greatest value", "%")),
     "all": (("valid_share", "valid", "%"), ("noise", "noise", "of"), ("sharpness", "sharpness", "1"),
             ("saturated_share", "saturated", "%")),
 }  # fmt: skip
@@ -202,7 +203,9 @@ _MEANING = {
     "noise": "; noise is one standard deviation (Immerkær), beside that of the band's values",
     "sharpness": "; sharpness is the variance of the Laplacian over that of the band: less is more blurred, and only images of "
                  "like ground compare",
-    "stripes": "; it is the median second difference of line means over their spread: near 1 or less where there are none",
+    "stripes": "; it is the share of the jumps from line to line that whole lines have in common, and their size in the band's "
+               "unit: below 10 % where there are no stripes",
+    "saturation": "; saturated is at the greatest number that the file's type can hold, and a sensor may end before it",
 }  # fmt: skip
 
 

@@ -97,6 +97,45 @@ def test_a_blurred_copy_of_a_real_picture_is_less_sharp_and_less_noisy(shared_da
         assert rough["noise"] == pytest.approx(math.hypot(plain["noise"], 20), rel=0.15)
 
 
+@pytest.mark.parametrize("every", [2, 4, 10, 16])
+@pytest.mark.parametrize("along", ["row", "column"])
+def test_stripes_laid_over_a_real_picture_are_found_as_large_as_they_are(shared_data: Path, along: str, every: int) -> None:
+    """One line in 10 of MODIS and in 16 of Landsat is a detector's own: the jumps of such lines are known by arithmetic."""
+    info, stored = from_file(shared_data / "change/landsat7_p15r32_2002-07-20.tif", {"red": 3, "nir": 4})
+    pattern = (np.arange(300) % every == 0) * 5.0
+    striped = stored + (pattern[:, None] if along == "row" else pattern[None, :])
+    jumps = pattern[1:-1] - (pattern[:-2] + pattern[2:]) / 2
+
+    def figures(picture: Any) -> Any:
+        return Bench((info, picture)).call("perceive", {"image_paths": ["s"], "objective": "quality", "mode": "evidence"})
+
+    plain, seen = figures(stored), figures(striped)
+    other = {"row": "column", "column": "row"}[along]
+    for before, item in zip(plain.result.items, seen.result.items, strict=True):
+        assert before[f"{along}_stripes"] < 0.1 and item[f"{other}_stripes"] < 0.1
+        assert item[f"{along}_stripes"] > 0.25
+        assert item[f"{along}_stripes_size"] == pytest.approx(jumps.std(), rel=0.1)
+    assert not any("stripes" in f for f in plain.evidence.intermediate["flags"])
+    assert sum(f"has stripes along its {along}s" in f for f in seen.evidence.intermediate["flags"]) == len(stored)
+
+
+def test_neighbours_of_a_large_picture_are_looked_at_at_full_resolution(shared_data: Path) -> None:
+    """Thinned, pixels that are no neighbours would be taken for noise: a picture laid side by side has the noise of its tile."""
+    info, stored = from_file(shared_data / "trees/OSBS_029.tif", {"red": 1, "green": 2, "blue": 3})
+
+    def figures(picture: Any) -> Any:
+        held = info.model_copy(
+            update={"grid": info.grid.model_copy(update={"width": picture.shape[2], "height": picture.shape[1]})}
+        )
+        return Bench((held, picture)).call("perceive", {"image_paths": ["s"], "objective": "quality", "mode": "evidence"})
+
+    one, many = figures(stored), figures(np.tile(stored, (1, 8, 8)))
+    assert one.evidence.source["step"] == 1 and many.evidence.source["step"] > 1.5
+    for small, large in zip(one.result.items, many.result.items, strict=True):
+        assert large["noise"] == pytest.approx(small["noise"], rel=0.1)
+        assert large["sharpness"] == pytest.approx(small["sharpness"], rel=0.15)
+
+
 # --- shifts ----------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("shift", [(0.0, 0.0), (2.0, -3.0), (1.4, 0.7), (-0.5, 2.25)])
 @pytest.mark.parametrize("name", ["multispectral/s2_l1c_crop512_13band_32618.tif", "trees/OSBS_029.tif"])
