@@ -1,4 +1,4 @@
-"""Otsu's threshold of a histogram, with how well it parts the two classes."""
+"""Thresholds: what counts as on a limit, and Otsu's threshold of a histogram, with how well it parts the two classes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ from apps.core.errors import ModelError
 
 # A histogram of one Gaussian heap has 2/π = 0.64: below this the threshold parts one heap, not two.
 WEAK_SEPARABILITY = 0.70
+# Values that differ from a limit by less than this share are on it: a stored 30 × 0.01 is 0.3 up to the rounding of 32 bits.
+ON_LIMIT = 4 * float(np.finfo(np.float32).eps)
+# Degrees Celsius come of numbers as large as this, and their rounding with them.
+_ZERO_CELSIUS_K = 273.15
+
+
+def on_limit(limit: float, unit: str = "1", low: float = -np.inf, high: float = np.inf) -> float:
+    """How near to a limit values count as on it, for values in ``unit`` between ``low`` and ``high``: the rounding of scaled
+    numbers and of quotients, which is far below any step of a product. Nothing at 0, where both are exact."""
+    if unit == "degC":
+        return ON_LIMIT * max(abs(limit), _ZERO_CELSIUS_K)
+    is_quotient = unit == "1" and low >= -1 and high <= 1
+    return ON_LIMIT * max(abs(limit), 1.0 if is_quotient and limit else 0.0)
 
 
 def otsu(counts: NDArray[np.int64], edges: NDArray[np.float64]) -> tuple[float, float]:

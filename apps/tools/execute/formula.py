@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from apps.core.errors import ModelError
 from apps.tools.execute.masks import both, looked_at
 from apps.tools.execute.types import Plane
+from apps.tools.thresholds import ON_LIMIT
 
 MAX_LENGTH = 500
 MAX_DEPTH = 30
@@ -31,9 +32,23 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "atan": (1, np.arctan), "floor": (1, np.floor), "min": (2, np.minimum), "max": (2, np.maximum),
     "where": (3, lambda c, a, b: np.where(c != 0, a, b)),
 }
+
+
+def _comparing(compare: Callable[..., Any]) -> Callable[..., Any]:
+    """A comparison in which numbers that differ by their rounding alone are equal, as 30 × 0.01 and 0.3 are; whole numbers, which
+    codes are, are taken as they stand."""
+    def compared(a: Any, b: Any) -> Any:
+        near = np.abs(np.subtract(a, b)) <= ON_LIMIT * np.maximum(np.abs(a), np.abs(b))
+        are_whole = (a == np.floor(a)) & (b == np.floor(b))
+        return np.where(near & ~are_whole, compare(0, 0), compare(a, b))
+
+    return compared
+
+
 _BINARY: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": np.divide, "^": np.power, "**": np.power,
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+    "<": _comparing(np.less), "<=": _comparing(np.less_equal), ">": _comparing(np.greater), ">=": _comparing(np.greater_equal),
+    "==": _comparing(np.equal), "!=": _comparing(np.not_equal),
 }
 _ARITHMETIC: dict[str, Any] = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 

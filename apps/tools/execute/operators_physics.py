@@ -33,6 +33,7 @@ from apps.tools.execute.types import (
     Take,
     register,
 )
+from apps.tools.thresholds import on_limit
 
 Source = Callable[[Reads, Window], Plane]
 
@@ -280,7 +281,9 @@ def _plan_classify(call: Call) -> Planned:
                           f"{' ' + source.unit if source.unit not in ('', '1') else ''}; the limit {beyond[0]:g} is outside it.")
     if names and len(names) != len(breaks) + 1:
         raise call.refuse(f"{len(breaks)} limits make {len(breaks) + 1} classes, not {len(names)}.")
-    limits, name = np.array(breaks), call.names[0]
+    # a value that is a limit but for its rounding belongs above it
+    limits = np.array([x - on_limit(x, source.unit, source.range.low, source.range.high) for x in breaks])
+    name = call.names[0]
 
     def evaluate(reads: Reads, window: Window) -> Plane:
         plane = reads.plane(name, window)

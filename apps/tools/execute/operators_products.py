@@ -37,7 +37,7 @@ from apps.tools.execute.types import (
     band_range,
     register,
 )
-from apps.tools.thresholds import otsu
+from apps.tools.thresholds import on_limit, otsu
 
 RASTERS: tuple[Kind, ...] = ("raster",)
 
@@ -487,6 +487,7 @@ def _plan_threshold(call: Call) -> Planned:
     this = call.node.id
     if p.value == "percentile" and p.percentile is None:
         raise call.refuse("a threshold at a percentile needs a number from 0 to 100.")
+    number = 0.0
     if not isinstance(p.value, str):
         number = float(p.value)
         if not source.range.low <= number <= source.range.high:
@@ -497,9 +498,13 @@ def _plan_threshold(call: Call) -> Planned:
                   formula=f"{source.quantity} {p.op} {p.value if p.percentile is None else f'percentile {p.percentile:g}'}")
     kind = replace(kind, acquired_at=source.acquired_at)
 
+    # a value that is the limit but for its rounding is neither above nor below it
+    slack = on_limit(number, source.unit, source.range.low, source.range.high)
+    cut = number + slack if p.op in (">", "<=") else number - slack
+
     def evaluate(reads: Reads, window: Window) -> Plane:
         plane = reads.plane(name, window)
-        limit = reads.state(this) if isinstance(p.value, str) else float(p.value)
+        limit = reads.state(this) if isinstance(p.value, str) else cut
         return Plane(compare(plane.data, limit).astype(np.float64), plane.valid)
 
     if not isinstance(p.value, str):
