@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,13 +17,17 @@ ON_LIMIT = 4 * float(np.finfo(np.float32).eps)
 _ZERO_CELSIUS_K = 273.15
 
 
+def rounding_of(values: Any, unit: str = "1", low: float = -np.inf, high: float = np.inf) -> Any:
+    """How far numbers may differ by the rounding of scaled values and of quotients alone, for values in ``unit`` between ``low``
+    and ``high``; far below any step of a product. A number or an array, as ``values`` is."""
+    least = _ZERO_CELSIUS_K if unit == "degC" else 1.0 if unit == "1" and low >= -1 and high <= 1 else 0.0
+    return ON_LIMIT * np.maximum(np.abs(values), least)
+
+
 def on_limit(limit: float, unit: str = "1", low: float = -np.inf, high: float = np.inf) -> float:
-    """How near to a limit values count as on it, for values in ``unit`` between ``low`` and ``high``: the rounding of scaled
-    numbers and of quotients, which is far below any step of a product. Nothing at 0, where both are exact."""
-    if unit == "degC":
-        return ON_LIMIT * max(abs(limit), _ZERO_CELSIUS_K)
-    is_quotient = unit == "1" and low >= -1 and high <= 1
-    return ON_LIMIT * max(abs(limit), 1.0 if is_quotient and limit else 0.0)
+    """How near to a limit values count as on it. Nothing at 0, where differences of equal numbers are exact, but in degrees
+    Celsius."""
+    return float(rounding_of(limit, unit, low, high)) if limit or unit == "degC" else 0.0
 
 
 def otsu(counts: NDArray[np.int64], edges: NDArray[np.float64]) -> tuple[float, float]:

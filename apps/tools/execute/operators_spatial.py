@@ -37,6 +37,7 @@ from apps.tools.execute.types import (
     register,
 )
 from apps.tools.registration import estimated_shift, shift_on_ground_m
+from apps.tools.thresholds import rounding_of
 
 
 def grown(window: Window, halo: int, grid: Grid) -> tuple[Window, tuple[slice, slice]]:
@@ -430,8 +431,9 @@ def _plan_anomaly(call: Call) -> Planned:
             out = plane.data - mean
             if p.mode == "zscore":
                 deviation = np.sqrt(np.where(valid, (data - mean) ** 2, 0).sum(axis=0) / (n - 1))
-                # equal dates deviate by the rounding of their mean, which is no unit for anything
-                out = np.where(deviation > _ROUNDING * np.abs(mean), out / deviation, np.nan)
+                # equal dates deviate by their rounding, which is no unit for anything
+                is_level = deviation <= rounding_of(mean, first.unit, first.range.low, first.range.high)
+                out = np.where(is_level, np.nan, out / deviation)
             elif p.mode == "percent":
                 out = 100 * out / np.abs(mean)
         return Plane(out, plane.valid & (n >= p.least_valid) & np.isfinite(out))
@@ -472,6 +474,7 @@ def _plan_pixel_trend(call: Call) -> Planned:
     check_distinct(call, call.names, call.inputs)
     check_made_of_one_unit(call, call.inputs)
     names = call.names
+    source: RasterType = call.inputs[0]
 
     def evaluate(reads: Reads, window: Window) -> Plane:
         data, valid = _stack(reads, names, window)
@@ -482,8 +485,9 @@ def _plan_pixel_trend(call: Call) -> Planned:
             my = np.where(valid, data, 0).sum(axis=0) / n
             dx, dy = np.where(valid, x - mx, 0), np.where(valid, data - my, 0)
             sxx, sxy, syy = (dx * dx).sum(axis=0), (dx * dy).sum(axis=0), (dy * dy).sum(axis=0)
-            # equal dates deviate by the rounding of their mean alone
-            syy = np.where(syy > n * (_ROUNDING * my) ** 2, syy, 0.0)
+            # equal dates deviate by their rounding alone, which rises nowhere
+            is_level = syy <= n * rounding_of(my, source.unit, source.range.low, source.range.high) ** 2
+            syy, sxy = np.where(is_level, 0.0, syy), np.where(is_level, 0.0, sxy)
             slope = sxy / sxx
             if p.output == "slope":
                 out = slope
@@ -498,7 +502,6 @@ def _plan_pixel_trend(call: Call) -> Planned:
                     out = 2 * stats.t.sf(t, np.maximum(n - 2, 1))
         return Plane(out, (n >= p.least_valid) & (sxx > 0) & np.isfinite(out))
 
-    source: RasterType = call.inputs[0]
     span = PhysicalRange(why="a slope depends on the time span") if p.output == "slope" else PhysicalRange(0, 1)
     return Planned(joined(call.inputs, kind="raster", quantity=f"{source.quantity}_trend_{p.output}"[:80],
                           unit=f"{source.unit}/year" if p.output == "slope" else "1", range=span,

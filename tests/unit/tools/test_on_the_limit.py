@@ -89,3 +89,35 @@ def test_how_near_is_on_the_limit() -> None:
     assert on_limit(0.3, "reflectance") < 1e-6 and on_limit(300.0, "K") < 1e-3 and on_limit(100.0, "m") < 1e-4
     # 27,315 × 0.01 − 273.15 is 5.7e-14, and in 32 bits as much as 1.5e-5 off
     assert abs(np.float32(273.15) - 273.15) < on_limit(0.0, "degC") < 1e-3
+
+
+def test_dates_that_are_equal_but_for_their_rounding_have_no_spread_and_no_trend(tmp_path: Path) -> None:
+    """One reflectance stored as 2 × 1e-4 and 4 × 5e-5 and so on, in a quotient: p was 0.5 or less of rounding before."""
+    rng = np.random.default_rng(4)
+    red, nir = rng.integers(200, 1500, (1, 40, 50)), rng.integers(1000, 4000, (1, 40, 50))
+    scenes, paths = [], {}
+    for k, factor in enumerate((1, 2, 3, 5, 7)):
+        stored = np.concatenate([red, nir]).astype(np.uint16) * np.uint16(factor)
+        info, _ = scene(
+            stored, ["red", "nir"], scene_id=f"s{k}", date=f"20{10 + k}-06-01", unit="reflectance", scale=1e-4 / factor
+        )
+        paths[f"s{k}"] = tmp_path / f"{k}.tif"
+        with rasterio.open(paths[f"s{k}"], "w", driver="GTiff", width=50, height=40, count=2, dtype="uint16", crs=info.grid.crs,
+                           transform=rasterio.Affine(*info.grid.transform)) as out:  # fmt: skip
+            out.write(stored)
+        scenes.append(info)
+    layers = MemoryLayers()
+    box = LocalToolBox(open_scene=lambda i: open_scene(i, paths[i.scene_id]), layers=layers)
+    nodes = [n for k in range(5) for n in ({"id": f"s{k}", "op": "asset.scene", "params": {"scene": f"s{k}"}}, {
+        "id": f"i{k}", "op": "raster.product.index", "inputs": [f"s{k}"], "params": {"index": "ndvi"}})]  # fmt: skip
+
+    def ask(op: str, **params: Any) -> Any:
+        last = {"id": "out", "op": op, "inputs": [f"i{k}" for k in range(5)], "params": params}
+        return box.call(tool="execute", arguments={"nodes": [*nodes, last], "output": "out"}, step=1, plan=Plan(task=TASK),
+                        question=Question(text="?", scenes=tuple(scenes)))  # fmt: skip
+
+    for output, wanted in (("slope", 0.0), ("p_value", 1.0), ("r2", 0.0)):
+        o = ask("raster.product.pixel_trend", output=output)
+        assert (layers.read_raster(o.result.layers[0]).data == wanted).all(), output
+    o = ask("raster.product.anomaly", mode="zscore")
+    assert o.status.state == "failed" and "No pixel is valid" in o.status.reason
