@@ -84,9 +84,14 @@ class NotFoundError(UserError):
 class ModelError(RSureError):
     """Told to the planner: the call was wrong or could not be served; it may retry with other arguments or adapt."""
 
-    def __init__(self, message: str, *, code: str = "TOOL_FAILED", needs: dict[str, Any] | None = None):
-        self.code, self.needs = code, needs or {}
+    def __init__(self, message: str, *, code: str = "TOOL_FAILED", needs: dict[str, Any] | None = None, place: str = ""):
+        self.code, self.needs, self.place = code, needs or {}, place
         super().__init__(message)
+
+    @property
+    def placed(self) -> str:
+        """The message with its place in the call, for the log and for planners; people are told the message alone."""
+        return f"{self.place}: {self}" if self.place else str(self)
 
 
 class ToolAbstainedError(ModelError):

@@ -15,6 +15,11 @@ def without_paths(text: str) -> str:
     return _PATH.sub(r"\1", text)
 
 
+def as_sentence(text: str) -> str:
+    """With a capital where it begins with a plain word; names of files, bands and parameters keep their letters."""
+    return re.sub(r"^[a-z]+(?=[ ,])", lambda m: m[0].capitalize(), text)
+
+
 def validation_sentence(error: ValidationError) -> str:
     """The first three faults as one sentence."""
     faults = error.errors(include_url=False, include_context=False)

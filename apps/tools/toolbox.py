@@ -150,6 +150,7 @@ class LocalToolBox:
         parsed: AnyArguments | None = None
         outcome: ToolOutcome | None = None
         reason, needs, evidence, inputs = "", cast(dict[str, JsonValue], {}), Evidence(), cast(tuple[InputRef, ...], ())
+        placed = ""  # the reason with its place in the call
         try:
             if plain is None:
                 raise ModelError(f"The arguments of {tool} cannot be recorded: they hold numbers that are not finite, lists over "
@@ -159,7 +160,7 @@ class LocalToolBox:
         except ValidationError as error:
             reason, needs = f"The arguments of {tool} are wrong: {validation_sentence(error)}", {"code": "BAD_ARGUMENT"}
         except ModelError as error:
-            reason, needs = str(error), {**error.needs, "code": error.code}
+            reason, placed, needs = str(error), error.placed, {**error.needs, "code": error.code}
             if isinstance(error, ToolAbstainedError):
                 needs["abstained"] = True
             if isinstance(error, ToolFailedError):
@@ -181,7 +182,7 @@ class LocalToolBox:
                 except Exception:
                     _log.exception("a reader could not be closed")
         try:
-            return self._observation(ctx, tool, plain or {}, parsed, outcome, recording, reason, needs, evidence, inputs)
+            return self._observation(ctx, tool, plain or {}, parsed, outcome, recording, reason, needs, evidence, inputs, placed)
         except ValidationError as error:
             # an outcome that breaks the protocol is a bug of the tool; the observation says so instead of vanishing
             _log.exception("%s gave an outcome outside the protocol", tool)
@@ -191,14 +192,14 @@ class LocalToolBox:
 
     def _observation(self, ctx: ToolContext, tool: str, arguments: dict[str, Any], parsed: AnyArguments | None,
                      outcome: ToolOutcome | None, recording: _Recording, reason: str, needs: dict[str, JsonValue],
-                     evidence: Evidence, inputs: tuple[InputRef, ...]) -> Observation:
+                     evidence: Evidence, inputs: tuple[InputRef, ...], placed: str = "") -> Observation:
         reason = without_paths(reason)[:2000]
         packages = dict(package_versions())
         common: dict[str, Any] = {
             "id": new_id(), "run_id": ctx.run_id, "step": ctx.step, "attempt": ctx.attempt,
             "parents": tuple(o.id for o in ctx.parents), "task": ctx.plan.task, "tool": cast(Tool, tool), "arguments": arguments}
         if outcome is None:
-            recording.log("error", reason)
+            recording.log("error", placed or reason)
             configuration = configuration_before(tool, parsed)
             if not inputs:
                 inputs = tuple(input_ref(s) for s in ctx.question.scenes if _mentions(arguments, s.scene_id))

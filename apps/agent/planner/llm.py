@@ -20,7 +20,7 @@ from apps.agent.planner.chat import ChatProvider, json_object
 from apps.agent.planner.form import plan_from_form
 from apps.core.errors import ERROR_CODES, ModelError
 from apps.core.evidence.fold import RunState
-from apps.core.evidence.observation import Frozen, JsonMap, TaskRef
+from apps.core.evidence.observation import Frozen, JsonMap, Observation, TaskRef
 from apps.core.evidence.plan import AnswerRecipe, Cost, Plan, PlanStep, Question
 from apps.core.evidence.tasks import ANSWER_FORMS, TASK_TYPES
 from apps.core.ports import Planner
@@ -123,7 +123,7 @@ class LlmPlanner:
                         "tool": o.observation.tool,
                         "arguments": o.observation.arguments,
                         "why": list(o.decision.reasons[:3]) if o.decision else [],
-                        "failed": o.observation.status.reason,
+                        "failed": _failure(o.observation),
                     }
                     for o in state.observations.values()
                     if o.decision is not None and not o.is_accepted
@@ -212,6 +212,12 @@ class LlmPlanner:
         )
         validate_plan(plan, frozenset(s.scene_id for s in question.scenes))
         return plan
+
+
+def _failure(observation: Observation) -> str:
+    """Why a tool failed, with the place in the call where the log tells it."""
+    said = observation.status.reason
+    return next((line.message for line in observation.status.log if line.level == "error" and said in line.message), said)
 
 
 def _as_given(question: Question, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,10 +44,11 @@ from apps.tools.execute.types import (
     Target,
     Value,
     ValueType,
+    node_place,
 )
 from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask
-from apps.tools.sentences import validation_sentence
+from apps.tools.sentences import as_sentence, validation_sentence
 from apps.tools.thresholds import WEAK_SEPARABILITY
 from apps.tools.units import AREA_M2, SHARE, factor
 
@@ -100,7 +101,7 @@ def check_graph(arguments: ExecuteArguments, ctx: ToolContext) -> Program:
         try:
             params = operator.params.model_validate(node.params)
         except ValidationError as error:
-            raise ModelError(f"Node {name} ({node.op}): {validation_sentence(error)}", code="BAD_ARGUMENT") from error
+            raise ModelError(as_sentence(validation_sentence(error)), code="BAD_ARGUMENT", place=node_place(node)) from error
         call = Call(node, params, inputs, node.inputs, scenes, region, region_crs, ctx.layers,
                     ctx.options.get("stac_items", ()), ctx.options.get("stac_search"), ctx.options.get("project_scenes"))
         planned[name] = operator.plan(call)
@@ -202,8 +203,10 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         if checkpoint is not None and not isinstance(error, ToolCancelledError):
             checkpoint.forget()
         run.failed |= engine.failed
-        raise ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used, ctx),
-                              evidence=_evidence(program, engine, run, used, arguments, region, region_crs)) from error
+        refusal = ToolFailedError(str(error), code=error.code, needs=error.needs, inputs=_inputs(program, used, ctx),
+                                  evidence=_evidence(program, engine, run, used, arguments, region, region_crs))
+        refusal.place = error.place
+        raise refusal from error
     refs = pictures or _store_layers(layers, engine, program, ctx)
     if engine.n_resumed:
         ctx.log("info", f"Work that was cut off went on: {engine.n_resumed} windows had been read before.")
@@ -309,6 +312,10 @@ def _int(value: Any) -> int | None:
     return int(value) if isinstance(value, int) else None
 
 
+def _unread(program: Program, name: str, why: str) -> ModelError:
+    return ModelError(f"A step of the graph could not be read: {why}", place=node_place(program.nodes[name]))
+
+
 def _compute(program: Program, engine: Engine, run: _Run, order: list[str], layers: list[Target]) -> None:
     planned = program.planned
     for n in order:
@@ -319,7 +326,7 @@ def _compute(program: Program, engine: Engine, run: _Run, order: list[str], laye
             found = engine.run(prepare(), f"Preparing {n}")
             if any(f is None for f in found):
                 name, why = next(iter(engine.failed.items()))
-                raise ModelError(f"Node {name} could not be read: {why}")
+                raise _unread(program, name, why)
             settle = planned[n].settle
             assert settle is not None
             engine.states[n], run.prepared[n] = settle(found)
@@ -342,7 +349,7 @@ def _compute(program: Program, engine: Engine, run: _Run, order: list[str], laye
             mine = found[first:last]
             if all(f is None for f in mine) or (any(f is None for f in mine) and not _forgives(program, n)):
                 name, why = next(iter(engine.failed.items()))
-                raise ModelError(f"Node {name} could not be read: {why}")
+                raise _unread(program, name, why)
             finish = planned[n].finish
             assert finish is not None
             run.values[n] = finish(mine, engine.failed)
@@ -351,10 +358,10 @@ def _compute(program: Program, engine: Engine, run: _Run, order: list[str], laye
             run.values[n] = combine([run.values[i] for i in program.nodes[n].inputs])
     if n_reduced == 0 and engine.failed:
         name, why = next(iter(engine.failed.items()))
-        raise ModelError(f"Node {name} could not be read: {why}")
+        raise _unread(program, name, why)
     if planned[program.output].evaluate is not None and engine.figures[program.output].moments.n == 0:
-        raise ModelError(f"Node {program.output} has no valid pixel, so there is no {program.type_of(program.output).quantity}.",
-                         needs={"valid_px": True})
+        raise ModelError(f"No pixel is valid, so there is no {program.type_of(program.output).quantity}.",
+                         needs={"valid_px": True}, place=node_place(program.nodes[program.output]))
 
 
 def _draw(program: Program, engine: Engine, run: _Run, ctx: ToolContext) -> list[LayerRef]:

@@ -16,6 +16,7 @@ from apps.core.evidence.observation import Frozen
 from apps.core.geo.bands import Band
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import ExecuteArguments, Node
+from apps.tools.execute.types import node_place
 
 # The scheme that tells most goes first where a scene has several quality bands.
 SCHEMES = ("sentinel2_scl", "landsat_c2", "landsat_c1", "landsat_precollection", "modis_state_1km", "mod13_reliability",
@@ -57,13 +58,13 @@ def expand_quality(arguments: ExecuteArguments, scenes: Sequence[SceneInfo]) -> 
         source = nodes.get(node.inputs[0]) if len(node.inputs) == 1 else None
         scene = by_id.get(str(source.params.get("scene"))) if source is not None and source.op == "asset.scene" else None
         if source is None or scene is None:
-            raise ModelError(f"Node {node.id} ({node.op}): quality_mask stands on a product of one scene.", code="BAD_ARGUMENT")
+            raise ModelError("A quality_mask stands on a product of one scene.", code="BAD_ARGUMENT", place=node_place(node))
         band = quality_band(scene)
         if band is None:
             held = scene.bands_with_role("qa")
             why = "has a quality band, but how its bits are read is not known; use raster.product.qa_mask with a scheme" if held \
                 else "has no quality band"
-            raise ModelError(f"Node {node.id} ({node.op}): {scene.name} {why}.", code="NEEDS_BANDS",
+            raise ModelError(f"{scene.name} {why}.", code="NEEDS_BANDS", place=node_place(node),
                              needs={"roles": ["qa"], "scene": scene.scene_id})
         flags = _flags(node, band.scheme)
         plain: dict[str, Any] = {k: v for k, v in node.params.items() if k not in ("quality_mask", "quality_flags")}
@@ -81,7 +82,7 @@ def _flags(node: Node, scheme: str) -> tuple[str, ...]:
     if given is None or given == []:
         return DEFAULT_FLAGS[scheme]
     if not isinstance(given, (list, tuple)) or not all(isinstance(f, str) for f in given):
-        raise ModelError(f"Node {node.id} ({node.op}): quality_flags is a list of names.", code="BAD_ARGUMENT")
+        raise ModelError("The quality_flags are a list of names.", code="BAD_ARGUMENT", place=node_place(node))
     return tuple(str(f) for f in given)
 
 

@@ -21,6 +21,7 @@ from apps.core.ports import LayerStore, Window
 from apps.core.registry import Registry
 from apps.tools.contract import Node, ToolContext
 from apps.tools.execute.masks import is_whole, looked_at
+from apps.tools.sentences import as_sentence
 
 Kind = Literal["scene", "raster", "mask", "classes", "value", "zones", "image"]
 
@@ -219,6 +220,11 @@ class Accumulator(Protocol):
 Target = tuple[tuple[str, ...], Accumulator]
 
 
+def node_place(node: Node) -> str:
+    """Where a node stands in the graph, for the log and for planners."""
+    return f"Node {node.id} ({node.op})"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A node as its operator's ``plan`` sees it: checked parameters and typed inputs."""
@@ -236,8 +242,8 @@ class Call:
     project_scenes: Callable[[], Sequence[SceneInfo]] | None = None
 
     def refuse(self, sentence: str, *, code: str = "BAD_ARGUMENT", needs: dict[str, Any] | None = None) -> ModelError:
-        """The refusal of this node, with its place in the graph."""
-        return ModelError(f"Node {self.node.id} ({self.node.op}): {sentence}", code=code, needs=needs)
+        """The refusal of this node: a sentence, and its place in the graph apart."""
+        return ModelError(as_sentence(sentence), code=code, needs=needs, place=node_place(self.node))
 
 
 @dataclass(frozen=True, slots=True)

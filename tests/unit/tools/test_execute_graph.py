@@ -31,11 +31,11 @@ def _bench(**more: Any) -> Bench:
     ([SCENE, ("out", "raster.summarize.area", ["s1"], {})], "out", "takes mask"),
     ([*NDVI, ("out", "raster.summarize.area", ["ndvi"], {})], "out", "takes mask"),
     ([*NDVI, ("d", "raster.product.difference", ["ndvi"], {})], "d", "takes 2 inputs"),
-    ([SCENE, ("i", "raster.product.index", ["s1"], {"index": "nvdi"})], "i", "no index named"),
+    ([SCENE, ("i", "raster.product.index", ["s1"], {"index": "nvdi"})], "i", "No index named"),
     ([SCENE, ("i", "raster.product.index", ["s1"], {"index": "ndwi"})], "i", "green"),
     ([SCENE, ("i", "raster.product.index", ["s1"], {"index": "savi"})], "i", "reflectance"),
     ([*NDVI, ("out", "raster.summarize.statistic", ["ndvi"], {"statistic": "mode"})], "out", "statistic"),
-    ([*NDVI, ("out", "raster.summarize.statistic", ["ndvi"], {"statistic": "percentile"})], "out", "percentile needs"),
+    ([*NDVI, ("out", "raster.summarize.statistic", ["ndvi"], {"statistic": "percentile"})], "out", "Percentile needs"),
     ([*NDVI, ("out", "raster.summarize.statistic", ["ndvi"], {"statstic": "mean"})], "out", "statstic"),
     ([*NDVI, ("m", "raster.product.threshold", ["ndvi"], {"value": 4000})], "m", "outside it"),
     ([*NDVI, ("m", "raster.product.threshold", ["ndvi"], {"value": 0.2, "unit": "K"})], "m", "threshold is in K"),
@@ -55,6 +55,13 @@ def test_a_wrong_graph_is_refused_with_a_sentence_before_any_pixel_is_read(nodes
     assert o.result.value is None
     assert o.status.needs["code"]
     assert not b.readers  # nothing was opened
+
+
+def test_people_read_a_refusal_without_its_node_which_the_log_keeps() -> None:
+    o = Bench(scene(STORED, ["red", "nir"])).execute([SCENE, ("i", "raster.product.index", ["s1"], {"index": "ndwi"})], "i")
+    assert o.status.reason.startswith("s.tif has no band known as green")
+    told = [line.message for line in o.status.log if line.level == "error"]
+    assert told == [f"Node i (raster.product.index): {o.status.reason}"]
 
 
 def test_missing_roles_are_asked_for() -> None:
