@@ -34,6 +34,7 @@ _SPECTRAL = ("coastal", "blue", "green", "red", "rededge1", "rededge2", "rededge
 _WINDS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
 # Classes of the preset burn_severity (Key and Benson 2006), by the number that they have in it.
 _SEVERITY = {"low": (4,), "moderate-low": (5,), "moderate-high": (6,), "moderate": (5, 6), "high": (7,)}
+GREENEST = "greenest"
 _METHODS = {"average": "mean", "maximum": "max", "minimum": "min"}
 _COUNTS = {"two": 2, "three": 3, "four": 4, "second": 2, "2nd": 2, "third": 3, "3rd": 3}
 _ABOUT = {
@@ -681,10 +682,27 @@ class AnalysisBuilder(PlanBuilder):
             more, last = self._quantity_nodes(s, str(i))
             nodes += more
             ends.append(last)
-        return nodes, self._node("raster.product.composite", ends, "composite", method=method)
+        if method != GREENEST:
+            return nodes, self._node("raster.product.composite", ends, "composite", method=method)
+        greens = []
+        for i, s in enumerate(scenes, start=1):
+            lacks = [r for r in ("nir", "red") if r not in s.roles]
+            if lacks and "ndvi" not in s.roles:
+                raise RefusalError(
+                    f"The greenest date is found by NDVI; {s.name} has no {' and no '.join(lacks)} band.",
+                    "NEEDS_BANDS",
+                    {"roles": lacks},
+                )
+            more, last = self._quantity_nodes(s, f"g{i}", "ndvi")
+            nodes += [{**more[1], "inputs": [f"s{i}"]}]
+            greens.append(last)
+        return nodes, self._node("raster.product.best_pixel", [*ends, *greens], "composite", pick="max")
 
     def _method(self, default: str) -> str:
+        """How the dates of a pixel become one value. NDVI at the greenest date is its greatest, without a second reading."""
         how = self.asked.get("how") or default
+        if how.startswith(GREENEST):
+            return "max" if self.asked.quantity == "ndvi" else GREENEST
         return _METHODS.get(how, how)
 
     def _plan_composite(self) -> AnswerRecipe:
@@ -720,8 +738,10 @@ class AnalysisBuilder(PlanBuilder):
                 {"form": ["dates"]},
             )
         method = self._method("mean")
+        # "median composites" are pictures, of which the mean is told; "the median by month" is that over the pixels too
+        self.form = self.form.model_copy(update={"statistic": "mean" if self.asked.get("layered") else method})
         self.answer_form = "table"
-        title = f"Mean {self.words.title(self.asked.quantity)}"
+        title = self._title_of()
         steps = []
         for label, members in groups:
             nodes, composite = self._composite_nodes(members, method)

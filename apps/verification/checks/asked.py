@@ -206,6 +206,9 @@ def statistic_as_asked(case: Case) -> Finding:
         for s in (str(n["params"]["statistic"]) for n in case.nodes.values() if isinstance(n["params"].get("statistic"), str))
     }
     summaries = [n for n in case.nodes.values() if n["op"] == "raster.summarize.statistic"]
+    if re.search(r"\bcomposites?\b", case.text):
+        # "the median composites": the statistic is that of the dates of a pixel
+        used |= {str(n["params"].get("method")) for n in case.nodes.values() if n["op"] == "raster.product.composite"}
     if len(named) != 1 or not used or not summaries or (len(case.scenes) > 1 and named & {"min", "max"}):
         return not_applicable("the question names no single statistic, or the call computes none")
     if not named & used:

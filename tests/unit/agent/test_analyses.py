@@ -18,6 +18,7 @@ from tests.unit.agent.test_offline import REFUSED, SETS, UNDERSTOOD
 
 MORE: dict[str, list[SceneInfo]] = {
     "dem": [scene("d", roles=("elevation",)).model_copy(update={"bands": (Band(index=1, role="elevation", unit="m"),)})],
+    "radars": [scene(f"v{i}", roles=("vv",), acquired=f"2014-0{i}-01") for i in (1, 2)],
     "bare_dem": [scene("d", roles=("elevation",))],
     "unnamed": [scene("d", roles=("gray",))],
     "pan": [scene("p", roles=("pan", "red", "green", "blue"))],
@@ -103,6 +104,8 @@ PLANNED: list[tuple[str, str, list[str], str]] = [
     ("pair", "How many hectares burned with high severity?", ["index index difference classify class_values area"], "value"),
     ("series", "Mean NDVI of the median composite of 2014", ["band " * 8 + "composite statistic"], "value"),
     ("series", "Median composite of NDVI", ["band " * 12 + "composite"], "layers"),
+    ("series", "Mean NDVI of the greenest composite", ["band " * 12 + "composite statistic"], "value"),
+    ("pair", "Mean red of the greenest-pixel composite", ["band band index index best_pixel statistic"], "value"),
     ("series", "NDVI by month", ["band composite statistic"] * 12, "rows"),
     ("series", "Mean NDVI by year", ["band " * 4 + "composite statistic", "band " * 8 + "composite statistic"], "rows"),
     ("series", "Is the NDVI trend significant?", ["band " * 12 + "series_analysis"], "significant"),
@@ -204,6 +207,7 @@ REFUSED_HERE: list[tuple[str, str, str, str]] = [
     ("pair", "NDVI anomaly in July 2002", "NEEDS_DATES", "three other dates"),
     ("s2", "Area of each burn severity class", "NEEDS_DATES", "two images"),
     ("one", "NDVI by month", "NEEDS_DATES", "2 dates"),
+    ("radars", "Mean VV of the greenest composite", "NEEDS_BANDS", "no nir and no red band"),
     ("one", "Pan-sharpen the image", "NEEDS_BANDS", "panchromatic"),
     ("pan", "Pan-sharpen the near infrared band", "NO_ANSWER", "red, green and blue"),
     ("dem", "Show the first principal component", "NEEDS_BANDS", "several bands"),
@@ -276,8 +280,8 @@ def test_what_the_parser_of_measurements_reads_is_left_to_it() -> None:
 # Operators that no phrase reaches, and where they are used instead.
 BY_GRAPH_ALONE = {
     "raster.product.math", "raster.product.ratio", "raster.product.normalized_difference", "raster.product.amplitude",
-    "raster.product.apply_mask", "raster.product.qa_mask", "raster.product.focal", "raster.product.best_pixel",
-    "raster.product.pixel_trend", "raster.product.retrieval", "raster.product.tvdi", "raster.product.resample",
+    "raster.product.apply_mask", "raster.product.qa_mask", "raster.product.focal", "raster.product.pixel_trend",
+    "raster.product.retrieval", "raster.product.tvdi", "raster.product.resample",
     "raster.summarize.centroid", "raster.summarize.histogram", "value.solve", "image.annotate", "image.chart", "image.colours",
 }  # fmt: skip
 
@@ -292,6 +296,22 @@ def test_the_list_of_operators_that_no_words_reach_is_current() -> None:
     # zones come from vector files, which test_offline_things asks with
     reached |= {"vector.zones", "raster.summarize.zonal"}
     assert set(OPERATORS) - reached == BY_GRAPH_ALONE
+
+
+@pytest.mark.parametrize(("text", "statistic", "method", "title"), [
+    ("Median NDVI by year", "median", "median", "Median NDVI by year (median composites)"),
+    ("What is the maximum NDVI by month?", "max", "max", "Maximum NDVI by month (max composites)"),
+    ("monthly minimum NDVI", "min", "min", "Minimum NDVI by month (min composites)"),
+    ("maximum NDVI composites by year", "mean", "max", "Mean NDVI by year (max composites)"),
+    ("NDVI by year", "mean", "mean", "Mean NDVI by year (mean composites)"),
+])  # fmt: skip
+def test_a_statistic_by_month_or_year_is_that_of_the_pixels_too(text: str, statistic: str, method: str, title: str) -> None:
+    """The greatest by month is no mean of the pixels' greatest; only of composites the mean is told."""
+    made = plan("series", text)
+    for s in made.steps:
+        nodes: Any = s.arguments["nodes"]
+        assert (nodes[-1]["params"]["statistic"], nodes[-2]["params"]["method"]) == (statistic, method)
+    assert made.answer is not None and made.answer.options["phrase"] == title
 
 
 def test_options_of_a_multiple_choice_are_matched() -> None:
