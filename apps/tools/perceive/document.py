@@ -5,7 +5,9 @@ What is read is data: it is told as text and never followed, whatever it says.
 
 from __future__ import annotations
 
-import logging
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,15 +31,50 @@ from apps.tools.region import RegionMask
 
 # Large images are read in tiles that overlap by a line of text.
 TILE_PX, OVERLAP_PX = 1280, 160
+# Lines that end so near to the inner edge of a tile are cut by it. They are read again whole in a window with so much room about
+# them, and no smaller than that: in a narrow strip the reader splits lines.
+CUT_PX, ROOM_PX, LEAST_WINDOW_PX = 3.0, 24, 640
 # Lines below this score are told as candidates, not as text.
 LEAST_SCORE = 0.6
+# In a line that was read whole a letter is no wider than so many times the line's height; in longer ones letters were left out.
+WIDEST_LETTER = 1.2
 MAX_PX = 100_000_000
 # Letters lower than this many pixels cannot be read; a picture of fewer rows or columns holds none.
 LEAST_LETTER_PX = 8.0
 # What the weights that come with RapidOCR were made for.
-SCRIPTS = ("Chinese", "Latin letters without accents", "digits")
-NOT_FOR = (f"letters lower than {LEAST_LETTER_PX:.0f} pixels", "handwriting and other scripts than Latin and Chinese")
+SCRIPTS = ("Chinese", "Latin letters", "digits")
+NOT_FOR = (f"letters lower than {LEAST_LETTER_PX:.0f} pixels", "handwriting and other scripts than Latin and Chinese",
+           "telling letters and digits of one shape apart: 0 and O, 1, l and I")
+# First words of the Unicode names of letters that the weights know whole; of Greek they know no accents.
+_KNOWN_LETTERS = ("LATIN", "CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH", "HALFWIDTH", "MODIFIER", "MICRO", "OHM")
 _NO_PICTURE = ("class", "mask", "qa", "alpha")
+_UNREAD = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of text: what was read ('' where nothing could be), its score, its outline (corners, 2) in pixels of the scene, and
+    whether the inner edge of a tile cuts it."""
+
+    text: str
+    score: float
+    box: NDArray[np.float64]
+    is_cut: bool = False
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """(shorter, longer) side of the outline in pixels."""
+        a, b = (float(np.hypot(*(self.box[k + 1] - self.box[k]))) for k in (0, 1))
+        return min(a, b), max(a, b)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the whole line was read: sure enough, with letters that the weights know, and as many as the line is long."""
+        letters = [c for c in self.text if not c.isspace()]
+        foreign = [c for c in letters if c.isalpha() and unicodedata.name(c, "").split(" ")[0] not in _KNOWN_LETTERS]
+        short, long = self.sides
+        is_full = long <= WIDEST_LETTER * short * (len(letters) + 1)
+        return self.score >= LEAST_SCORE and 2 * len(foreign) < len(letters) and is_full
 
 
 @lru_cache(maxsize=1)
@@ -48,8 +85,17 @@ def _engine() -> tuple[Any, tuple[tuple[str, str], ...]]:
     except ImportError as error:
         raise ToolAbstainedError("Reading text needs rapidocr and onnxruntime, which are not installed here "
                                  "(./rsure setup --ml).", code="MODEL_MISSING", needs={"model": ["text"]}) from error
-    logging.getLogger("RapidOCR").setLevel(logging.WARNING)
-    engine = rapidocr.RapidOCR()
+
+    class Reader(rapidocr.RapidOCR):  # type: ignore[misc]
+        """Tells places that look like text and could not be read too: the library leaves them out."""
+
+        def recognize_txt(self, img: list[NDArray[np.uint8]]) -> Any:
+            found: Any = super().recognize_txt(img)
+            if found.txts is not None:
+                found.txts = tuple(t if t.strip() else _UNREAD for t in found.txts)
+            return found
+
+    engine = Reader(params={"Global.text_score": 0.0, "Global.log_level": "error"})
     folder = Path(rapidocr.__file__).parent / "models"
     return engine, tuple((p.name, digest_file(p)) for p in sorted(folder.glob("*.onnx")))
 
@@ -77,51 +123,58 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     quality, masked = tell(ctx, veil, seen.hidden_px, seen.hidden_px + seen.valid_px, "text")
     span = _span(reader, bands, scene)
     tiles = [w for w in _tiles(scene) if inside.touches(w)]
-    lines: list[tuple[str, float, NDArray[np.float64]]] = []
-    for number, window in enumerate(tiles, 1):
+
+    def read(window: Window) -> list[_Line]:
         if ctx.is_cancelled():
             raise ToolCancelledError
-        found = engine(_picture(reader, bands, window, span))
-        at = np.array(window[:2], dtype=np.float64)
-        outlines = () if found.boxes is None else found.boxes
-        for text, score, box in zip(found.txts or (), found.scores or (), outlines, strict=False):
-            lines.append((str(text), float(score), np.asarray(box, dtype=np.float64) + at))
+        return _read(engine, _picture(reader, bands, window, span), window, scene)
+
+    lines: list[_Line] = []
+    for number, window in enumerate(tiles, 1):
+        lines += read(window)
         ctx.progress(number, len(tiles), "Reading text")
-    n_found = len(lines)
     filters: list[JsonValue] = []
 
     def after(name: str, before: int, now: int) -> None:
         filters.append({"name": name, "before": before, "after": now})
 
+    lines, n_found = _made_whole(lines, read, scene)
+    after("cut by a tile's edge", n_found, len(lines))
+    n_whole = len(lines)
     lines = _without_doubles(lines)
-    after("doubles of tiles", n_found, len(lines))
+    after("doubles of tiles", n_whole, len(lines))
     n_once = len(lines)
     if inside.polygon is not None:
-        lines = [x for x in lines if inside.polygon.contains(shapely.Point(*x[2].mean(axis=0)))]
+        lines = [x for x in lines if inside.polygon.contains(shapely.Point(*x.box.mean(axis=0)))]
     after("inside the region", n_once, len(lines))
-    hidden: list[tuple[str, float, NDArray[np.float64]]] = []
+    hidden: list[_Line] = []
     if veil is not None:
-        corners = np.array([[*b.min(axis=0), *b.max(axis=0)] for _, _, b in lines]).reshape(-1, 4)
+        corners = np.array([[*x.box.min(axis=0), *x.box.max(axis=0)] for x in lines]).reshape(-1, 4)
         under = veil.shares(corners) > MOST_HIDDEN
-        hidden = [x for x, h in zip(lines, under, strict=True) if h and x[1] >= LEAST_SCORE]
+        hidden = [x for x, h in zip(lines, under, strict=True) if h and x.is_read]
         n_all, lines = len(lines), [x for x, h in zip(lines, under, strict=True) if not h]
         after("not under cloud or shadow", n_all, len(lines))
-    kept = _reading_order([x for x in lines if x[1] >= LEAST_SCORE])
-    weak = [x for x in lines if x[1] < LEAST_SCORE]
+    kept = _reading_order([x for x in lines if x.is_read])
+    weak = [x for x in lines if not x.is_read]
     after("score of text", len(lines), len(kept))
-    low = [h for _, _, b in kept if (h := float(np.ptp(b[:, 1]))) < LEAST_LETTER_PX]
-    problems = [f"{len(low)} of {len(kept)} lines are lower than {LEAST_LETTER_PX:.0f} pixels"] if low else []
+    low = [x for x in kept if x.sides[0] < LEAST_LETTER_PX]
+    problems = [f"{len(low)} of {len(kept)} lines are lower than {LEAST_LETTER_PX:.0f} pixels: their letters may be misread"
+                ] if low else []
+    if weak:
+        problems.append(f"{len(weak)} {'place looks' if len(weak) == 1 else 'places look'} like text and could not be read: "
+                        "blurred, mirrored or in another script, perhaps")
     for line in problems:
-        ctx.log("warning", f"{line}: their letters may be misread.")
+        ctx.log("warning", f"{line}.")
     listed = ((kept, "text"), (weak, "candidates"), *(((hidden, NOT_SEEN),) if hidden else ()))
     layers = tuple(ctx.layers.put_features([_feature(x) for x in part], kind="polygons", crs="image", label=label,
                                            scene_id=scene.scene_id) for part, label in listed)
     if hidden:
         ctx.log("warning", f"{len(hidden)} lines of text lie under cloud or shadow for the most part and are not told.")
     items: list[dict[str, JsonValue]] = [
-        {"text": t, "score": round(s, 4), "box": [[round(float(v), 1) for v in p] for p in b]} for t, s, b in kept[:1000]]
-    text = "\n".join(t for t, _, _ in kept)
-    if not kept:
+        {"text": x.text, "score": round(x.score, 4), "box": [[round(float(v), 1) for v in p] for p in x.box]}
+        for x in kept[:1000]]
+    text = "\n".join(x.text for x in kept)
+    if not kept and not weak:
         ctx.log("info", "No text was found: an empty finding, not a failure.")
     passed: dict[str, JsonValue] = {**arguments.model_dump(mode="json"), "region": dict(region) if region else None}
     return ToolOutcome(
@@ -133,9 +186,9 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
             source={"weights": [{"name": n, "digest": d, "licence": "Apache-2.0"} for n, d in weights],
                     "thresholds": {"text": LEAST_SCORE}, "sensor": scene.sensor or "unknown",
                     "resolution_m": scene.effective_gsd_m},
-            intermediate={"scores": [round(s, 4) for _, s, _ in kept[:1000]], "polygons": len(kept), "candidates": n_found,
-                          "kept": len(kept), "after_doubles": n_once, "filters": filters, "tiles": len(tiles),
-                          "stretch": list(span), "valid_px": seen.valid_px, "n_region_px": seen.asked_px,
+            intermediate={"scores": [round(x.score, 4) for x in kept[:1000]], "polygons": len(kept), "candidates": n_found,
+                          "kept": len(kept), "after_doubles": n_once, "unread": len(weak), "filters": filters,
+                          "tiles": len(tiles), "stretch": list(span), "valid_px": seen.valid_px, "n_region_px": seen.asked_px,
                           "area": ground_searched(scene.grid, scene.effective_gsd_m, seen.valid_px, seen.asked_px),
                           "not_seen": len(hidden), **masked},
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": True, "text_is": "data",
@@ -193,12 +246,56 @@ def _picture(reader: RasterReader, bands: list[int], window: Window, span: tuple
     return np.ascontiguousarray(image[::-1].transpose(1, 2, 0))
 
 
-def _without_doubles(lines: list[tuple[str, float, NDArray[np.float64]]]) -> list[tuple[str, float, NDArray[np.float64]]]:
+def _read(engine: Callable[[NDArray[np.uint8]], Any], picture: NDArray[np.uint8], window: Window, scene: SceneInfo
+          ) -> list[_Line]:
+    """The lines of a window, in pixels of the scene."""
+    found = engine(picture)
+    c, r, w, h = window
+    # an edge of the window that is none of the scene cuts what reaches it
+    edges = np.array([c if c > 0 else -np.inf, r if r > 0 else -np.inf, c + w if c + w < scene.grid.width else np.inf,
+                      r + h if r + h < scene.grid.height else np.inf])
+    out = []
+    for text, score, box in zip(found.txts or (), found.scores or (), () if found.boxes is None else found.boxes, strict=False):
+        at = np.asarray(box, dtype=np.float64) + np.array([c, r], dtype=np.float64)
+        is_cut = bool((at.min(axis=0) <= edges[:2] + CUT_PX).any() or (at.max(axis=0) >= edges[2:] - CUT_PX).any())
+        out.append(_Line(str(text).replace(_UNREAD, "").strip(), float(score), at, is_cut))
+    return out
+
+
+def _made_whole(lines: list[_Line], read: Callable[[Window], list[_Line]], scene: SceneInfo) -> tuple[list[_Line], int]:
+    """(whole lines, how many lines and pieces there were). A piece that a tile's edge cuts off a line is left out where another
+    tile saw the line whole; the others are read again, all pieces of a line at once."""
+    whole = [x for x in lines if not x.is_cut]
+    frames = _frames(whole)
+    pieces = [f for f in _frames([x for x in lines if x.is_cut])
+              if all(f.intersection(w).area <= 0.5 * f.area for w in frames)]
+    grown = shapely.unary_union([f.buffer(CUT_PX + 1, join_style="mitre") for f in pieces])
+    again: list[_Line] = []
+    for group in getattr(grown, "geoms", [grown] if pieces else []):
+        x0, y0, x1, y1 = group.bounds
+        left, width = _stretch(x0, x1, scene.grid.width)
+        top, height = _stretch(y0, y1, scene.grid.height)
+        found = read((left, top, width, height))
+        again += [x for x, f in zip(found, _frames(found), strict=True) if f.intersects(group)]
+    return [*whole, *again], len(lines) + len(again)
+
+
+def _stretch(low: float, high: float, length: int) -> tuple[int, int]:
+    """(start, length) of a window along an axis of so many pixels that holds ``low`` to ``high`` with room."""
+    size = min(length, max(LEAST_WINDOW_PX, int(high - low) + 2 * ROOM_PX))
+    return int(min(max(0, (low + high - size) / 2), length - size)), size
+
+
+def _frames(lines: Sequence[_Line]) -> list[Any]:
+    return [shapely.box(*x.box.min(axis=0), *x.box.max(axis=0)) for x in lines]
+
+
+def _without_doubles(lines: list[_Line]) -> list[_Line]:
     """Of lines that overlap by more than half of the smaller one, the surest longer one: tiles see a line twice."""
-    kept: list[tuple[str, float, NDArray[np.float64]]] = []
+    kept: list[_Line] = []
     shapes: list[Any] = []
-    for line in sorted(lines, key=lambda x: (-len(x[0]) * x[1], x[0])):
-        shape = shapely.Polygon(line[2]).convex_hull
+    for line in sorted(lines, key=lambda x: (-len(x.text) * x.score, x.text)):
+        shape = shapely.Polygon(line.box).convex_hull
         if shape.area <= 0:
             continue
         if all(shape.intersection(other).area <= 0.5 * min(shape.area, other.area) for other in shapes):
@@ -207,16 +304,15 @@ def _without_doubles(lines: list[tuple[str, float, NDArray[np.float64]]]) -> lis
     return kept
 
 
-def _reading_order(lines: list[tuple[str, float, NDArray[np.float64]]]) -> list[tuple[str, float, NDArray[np.float64]]]:
+def _reading_order(lines: list[_Line]) -> list[_Line]:
     """Top to bottom in rows as high as half a line, left to right in a row."""
     if not lines:
         return []
-    height = float(np.median([np.ptp(b[:, 1]) for _, _, b in lines])) or 1.0
-    return sorted(lines, key=lambda x: (round(float(x[2][:, 1].mean()) / height), float(x[2][:, 0].min())))
+    height = float(np.median([np.ptp(x.box[:, 1]) for x in lines])) or 1.0
+    return sorted(lines, key=lambda x: (round(float(x.box[:, 1].mean()) / height), float(x.box[:, 0].min())))
 
 
-def _feature(line: tuple[str, float, NDArray[np.float64]]) -> dict[str, Any]:
-    text, score, box = line
-    ring = [[round(float(v), 1) for v in p] for p in [*box, box[0]]]
+def _feature(line: _Line) -> dict[str, Any]:
+    ring = [[round(float(v), 1) for v in p] for p in [*line.box, line.box[0]]]
     return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]},
-            "properties": {"text": text, "score": round(score, 4)}}
+            "properties": {"text": line.text, "score": round(line.score, 4)}}

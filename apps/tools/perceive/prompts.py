@@ -36,6 +36,9 @@ from apps.tools.zoo.runtime import package_versions
 # The walker looks at a window about the prompts, at most this large.
 MAX_SIDE_PX = 768
 MARGIN_PX = 64
+# A model looks at one of these windows: (side, distance of one to the next). They lie still while prompts move, so that what its
+# encoder made of one serves the next prompt too; SAM's masks of 256 cells tell things to 2 and to 4 pixels in them.
+MODEL_WINDOWS = ((512, 256), (1024, 256))
 # How strongly a step in brightness holds the walker back; scikit-image's usual value.
 BETA = 130.0
 # A point stands for the connected pixels about it of nearly its colour (share of the picture's range), so far.
@@ -93,6 +96,8 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
     asked = RegionMask.of(region, region_crs, scene.grid, scene.name)
     prompts = Prompts.of(method, scene)
     window = _window(scene, prompts.places)
+    if method.model:
+        window = _still_window(scene, window)
     c0, r0, w, h = window
     bands = _bands(ctx, scene)
     in_region = asked.mask(window)
@@ -110,8 +115,6 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
     if (data[:, valid] == data[:, valid][:, :1]).all():
         raise ToolAbstainedError(f"All {int(valid.sum())} valid pixels about the prompts have the same value: there is no "
                                  "edge to find.", code="TOOL_FAILED", needs={"contrast": True})
-    image = np.stack([_scaled(p, valid) for p in data], axis=-1)
-    markers = marked(prompts, window, image, valid)
     source: dict[str, JsonValue] = {"thresholds": {target: 0.5}, "band_mapping": _mapping(scene, bands),
                                     "sensor": scene.sensor or "unknown",
                                     "resolution_m": scene.effective_gsd_m}
@@ -125,6 +128,8 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
         scores = [round(sure, 4)] * kept
         fine = f"prompt/{method.model}"
     else:
+        image = np.stack([_scaled(p, valid) for p in data], axis=-1)
+        markers = marked(prompts, window, image, valid)
         if not (markers == 1).any() or not (markers == 2).any():
             raise ModelError("The prompts leave nothing to decide: one side has no valid pixel.", code="BAD_ARGUMENT")
         if not (markers == 0).any():
@@ -488,6 +493,14 @@ def _window(scene: SceneInfo, places: list[tuple[float, float]]) -> Window:
         raise ModelError(f"The prompts span more than {MAX_SIDE_PX - 2 * MARGIN_PX} pixels; prompt smaller things one by one.",
                          code="TOO_LARGE")
     return left, top, right - left, bottom - top
+
+
+def _still_window(scene: SceneInfo, about: Window) -> Window:
+    """The least of MODEL_WINDOWS inside the picture that holds all of ``about``: the same for prompts that lie close by."""
+    left, top, width, height = about
+    side, step = next((s, d) for s, d in MODEL_WINDOWS if max(width, height) <= s - d)
+    w, h = min(side, scene.grid.width), min(side, scene.grid.height)
+    return min(left // step * step, scene.grid.width - w), min(top // step * step, scene.grid.height - h), w, h
 
 
 def _scaled(plane: NDArray[np.float64], valid: NDArray[np.bool_]) -> NDArray[np.float64]:

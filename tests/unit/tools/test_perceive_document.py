@@ -17,12 +17,12 @@ from tests.unit.tools.rasters import Bench, from_file, scene
 pytest.importorskip("rapidocr", reason="rapidocr is not installed (./rsure setup --ml)")
 
 
-def page(*texts: tuple[int, int, str], size: tuple[int, int] = (480, 240)) -> NDArray[np.uint8]:
-    """(3, rows, columns): black text on white at those places."""
+def page(*texts: tuple[int, int, str], size: tuple[int, int] = (480, 240), px: int = 32) -> NDArray[np.uint8]:
+    """(3, rows, columns): black text on white at those places, in letters of that size."""
     image = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(image)
     for x, y, text in texts:
-        draw.text((x, y), text, fill="black", font=ImageFont.load_default(32))
+        draw.text((x, y), text, fill="black", font=ImageFont.load_default(px))
     return np.moveaxis(np.asarray(image), 2, 0).copy()
 
 
@@ -82,6 +82,50 @@ def test_a_line_across_tiles_is_told_once_and_a_region_bounds_it() -> None:
     ring = [[0, 1000], [2200, 1000], [2200, 2000], [0, 2000], [0, 1000]]
     o = read(stored, region={"type": "Polygon", "coordinates": [ring]}, region_crs="image")
     assert o.result.value == "FAR SOUTH"
+
+
+LONG = "INDUSTRIAL ESTATE NORTH GATE 12"
+
+
+@pytest.mark.parametrize("stored, width", [
+    (page((1000, 300, LONG), size=(2400, 700)), 550), (page((900, 250, LONG), size=(3000, 400), px=100), 1750),
+    (np.rot90(page((1000, 300, LONG), size=(2400, 700)), axes=(1, 2)).copy(), 550),
+], ids=["two tiles", "three tiles", "downwards"])
+def test_a_line_longer_than_tiles_overlap_is_read_whole(stored: NDArray[Any], width: int) -> None:
+    """Tiles of 1,280 have 160 pixels in common: a line of 550 across a seam is whole in neither."""
+    o = read(stored)
+    assert o.result.value == LONG
+    (item,) = o.result.items
+    assert max(np.ptp(np.array(item["box"]), axis=0)) == pytest.approx(width, rel=0.03)
+    i: Any = o.evidence.intermediate
+    assert i["tiles"] > 1 and i["filters"][0]["before"] == i["candidates"] > i["filters"][0]["after"] == 1
+
+
+def drawn(text: str) -> NDArray[np.uint8]:
+    """(3, rows, columns) of text in a font that holds Greek and Cyrillic."""
+    matplotlib = pytest.importorskip("matplotlib")
+    image = Image.new("RGB", (640, 160), "white")
+    font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf", 32)
+    ImageDraw.Draw(image).text((30, 50), text, fill="black", font=font)
+    return np.moveaxis(np.asarray(image), 2, 0).copy()
+
+
+@pytest.mark.parametrize("stored", [
+    drawn("Москва река"), drawn("Αθήνα λιμάνι"), page((40, 60, "RUNWAY 27"))[:, :, ::-1].copy(),
+    page((40, 60, "RUNWAY 27"))[:, ::-1].copy()], ids=["Cyrillic", "Greek", "mirrored", "flipped"])
+def test_text_that_cannot_be_read_is_told_as_such_and_not_as_other_text(stored: NDArray[Any]) -> None:
+    """The reader gives no letters, three of nine, or Greek without its accents, and was sure of them: no such text is told, and
+    neither is that there is none."""
+    o = read(stored)
+    assert o.result.value == "" and o.evidence.intermediate["unread"] == o.evidence.intermediate["candidates"] == 1
+    validity: Any = o.evidence.validity
+    assert not validity["applicability"]["ok"] and "could not be read" in validity["applicability"]["problems"][0]
+    assert any(line.level == "warning" and "1 place looks like text" in line.message for line in o.status.log)
+    assert not any("No text was found" in line.message for line in o.status.log)
+
+
+def test_letters_with_accents_are_read() -> None:
+    assert read(drawn("Zürich Łódź Façade")).result.value == "Zürich Łódź Façade"
 
 
 def test_no_text_is_a_finding() -> None:

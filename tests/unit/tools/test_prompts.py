@@ -279,6 +279,70 @@ def test_a_promptable_model_of_the_zoo_is_asked_with_the_same_prompts(sam_file: 
 
 
 @pytest.mark.ml
+def test_a_second_prompt_on_a_picture_runs_the_encoder_no_more(sam_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                                               ) -> None:
+    """Counted on the network itself: the encoder runs once a picture, the decoder once a prompt, and the mask is bit for bit
+    that of a model that looked anew."""
+    monkeypatch.setenv("RSURE_HOME", str(tmp_path))
+    from apps.tools.zoo import prompters
+    from apps.tools.zoo.registry import model_add, model_named
+
+    card = model_add(sam_file, name="pointer", task="prompt")
+    path = model_named("pointer")[1]
+    prompters._loaded.forget()
+    model = prompters.load_prompter(card, path)
+    ran = {"image_encoder": 0, "mask_decoder": 0}
+    for name in ran:
+        part = getattr(model._predictor.model, name)
+        forward = part.forward
+
+        def counted(*a: Any, name: str = name, forward: Any = forward, **k: Any) -> Any:
+            ran[name] += 1
+            return forward(*a, **k)
+
+        monkeypatch.setattr(part, "forward", counted)
+    rgb = RNG.integers(0, 255, (3, 600, 700)).astype(np.uint8)
+    b = Bench(scene(rgb, ["red", "green", "blue"]))
+    prompts: list[dict[str, Any]] = [{"points": [[400, 300, 1]]}, {"points": [[400, 300, 1], [430, 310, 0]]},
+                                     {"points": [[390, 290, 1]]}, {"box": [380, 280, 420, 310]}]
+    masks = [mask_of(b, ask(b, model="pointer", **p)) for p in prompts]
+    assert ran == {"image_encoder": 1, "mask_decoder": 4} and len(model.embeddings) == 1
+    ask(b, model="pointer", points=[[60, 60, 1]])                                           # another window
+    assert ran["image_encoder"] == 2
+    ask(Bench(scene(rgb, ["blue", "green", "red"])), model="pointer", points=[[400, 300, 1]])   # the same file, other band roles
+    assert ran["image_encoder"] == 3 and len(model.embeddings) == 3
+    prompters._loaded.forget()
+    assert np.array_equal(mask_of(b, ask(b, model="pointer", **prompts[-1])), masks[-1])
+
+
+@pytest.mark.ml
+def test_embeddings_that_are_kept_are_bounded() -> None:
+    """A tensor of 1,000 float32 is 4,000 bytes: three of them fit into 12,000, the longest unused goes first."""
+    torch = pytest.importorskip("torch")
+    from apps.tools.zoo.prompters import Embeddings
+
+    kept = Embeddings(limit_bytes=12_000)
+    for key in ("a", "b", "c", "a", "d", "a", "b"):
+        kept.of(key, lambda: {"image_embed": torch.zeros(500), "high_res_feats": [torch.zeros(250), torch.zeros(250)]})
+    assert (kept.n_made, len(kept), kept.n_bytes) == (5, 3, 12_000)
+    kept.of("large", lambda: torch.zeros(3_001))
+    assert (len(kept), kept.n_bytes) == (3, 12_000)
+
+
+@pytest.mark.parametrize("places", [[(5, 5)], [(699, 599)], [(128, 128), (190, 190)], [(40, 40), (160, 90)],
+                                    [(0, 0), (640, 500)]])
+def test_a_models_window_holds_its_prompts_and_their_surroundings(places: list[tuple[float, float]]) -> None:
+    from apps.tools.perceive.prompts import MARGIN_PX, _still_window, _window
+
+    info, _ = scene(np.zeros((1, 600, 700), dtype=np.uint8), ["gray"])
+    x, y, w, h = _still_window(info, _window(info, places))
+    assert min(x, y) >= 0 and x + w <= 700 and y + h <= 600
+    for px, py in places:
+        assert x <= max(0, px - MARGIN_PX) and min(700, px + MARGIN_PX) <= x + w
+        assert y <= max(0, py - MARGIN_PX) and min(600, py + MARGIN_PX) <= y + h
+
+
+@pytest.mark.ml
 def test_prompts_change_what_the_model_answers(sam_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RSURE_HOME", str(tmp_path))
     from apps.tools.zoo.prompters import load_prompter
