@@ -126,10 +126,11 @@ def vector_info_of(found: VectorFile, store: LayerStore, *, vector_id: str, name
     kind = "points" if set(found.kinds) <= {"Point", "MultiPoint"} else "polygons"
     ref = store.put_features(found.features, kind=kind, crs=found.crs, label=found.name[:120])
     field, names = found.naming()
+    values, spreads = values_of((f.get("properties") or {} for f in found.features), found.fields, field)
     return VectorInfo(
         vector_id=vector_id, artifact=ref.artifact, name=name, format=found.format, crs=found.crs, n=len(found.features),
         kinds=found.kinds, fields=found.fields, name_field=field, names=names, bounds=bounds, warnings=found.warnings,
-        values=values_of((f.get("properties") or {} for f in found.features), found.fields, field),
+        values=values, spreads=spreads,
     )  # fmt: skip
 
 

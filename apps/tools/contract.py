@@ -145,6 +145,10 @@ class MeasureSource(Frozen):
     only: tuple[str, ...] = Field(default=(), max_length=1000, description="features of these names alone")
     part_field: str = Field(default="", max_length=255, description="attribute of which part_values are chosen, before all else")
     part_values: tuple[str, ...] = Field(default=(), max_length=100, description="features with one of these values, as text")
+    part_min: FiniteFloat | str | None = Field(
+        default=None, description="instead of part_values: a number, or a day as YYYY-MM-DD, from which on the values are chosen")
+    part_max: FiniteFloat | str | None = Field(default=None, description="and up to which")
+    part_open: Literal["", "min", "max", "both"] = Field(default="", description="which of part_min and part_max are left out")
     without: tuple[str, ...] = Field(default=(), max_length=1000, description="all features but those of these names")
     gsd_m: float | None = Field(default=None, gt=0)
     accuracy_m: FiniteFloat | None = Field(
@@ -330,7 +334,7 @@ def input_ref(scene: SceneInfo, bands: Sequence[int] = (), role: str = "image") 
     return InputRef(
         artifact=scene.artifact, role=role, scene_id=scene.scene_id, name=scene.name, crs=scene.grid.crs,
         gsd_m=scene.effective_gsd_m, size_px=(scene.grid.width, scene.grid.height),
-        bands=tuple(BandRef(index=b.index, role=b.role, unit=b.unit) for b in used),
+        bands=tuple(BandRef(index=b.index, role=b.role, unit=b.unit, native_gsd_m=b.native_gsd_m) for b in used),
         nodata=nodata.pop() if len(nodata) == 1 else None,
         fill_rules=tuple(f"{r.kind}:{r.source}:{'unknown' if r.share is None else f'{r.share:.6f}'}"
                          for r in scene.fill_rules),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,29 @@ def part_of(features: Sequence[dict[str, Any]], params: Mapping[str, Any]) -> li
     numbered = list(enumerate(features, 1))
     if not field:
         return numbered
+    ends = (params.get("part_min"), params.get("part_max"))
+    if any(end is not None for end in ends):
+        sides = str(params.get("part_open") or "")
+        return [(i, f) for i, f in numbered if _between((f.get("properties") or {}).get(str(field)), *ends, sides)]
     return [(i, f) for i, f in numbered if (v := (f.get("properties") or {}).get(str(field))) is not None and f"{v}" in wanted]
+
+
+def _between(value: object, low: object, high: object, sides: str) -> bool:
+    """Whether a value lies between two numbers, or two days; one of another kind does not."""
+    ends = [end for end in (low, high) if end is not None]
+    told: list[float]
+    try:
+        if isinstance(ends[0], str):
+            told = [datetime.fromisoformat(str(v).strip()[:10].replace("/", "-")).toordinal() for v in (value, *ends)]
+        else:
+            told = [float(str(v)) for v in (value, *ends)]
+    except ValueError:
+        return False
+    mine, least, most = told[0], told[1] if low is not None else -math.inf, told[-1] if high is not None else math.inf
+    if not math.isfinite(mine):
+        return False
+    is_over = mine > least if sides in ("min", "both") else mine >= least
+    return is_over and (mine < most if sides in ("max", "both") else mine <= most)
 
 
 def _given(case: Case, source: dict[str, Any]) -> Placed:
@@ -122,9 +145,7 @@ def _to_degrees(geometry: BaseGeometry, crs: str) -> BaseGeometry:
 
 
 def _layer(case: Case, ref: LayerRef) -> Placed:
-    scene = case.scenes.get(ref.source_scene_id or "") or (
-        next(iter(case.scenes.values())) if len(case.scenes) == 1 else None
-    )
+    scene = case.scenes.get(ref.source_scene_id or "") or (next(iter(case.scenes.values())) if len(case.scenes) == 1 else None)
     grid = ref.grid or (scene.grid if scene is not None else None)
     if ref.kind != "mask" and ref.crs != "image":
         return Placed([_to_degrees(shape(f["geometry"]), ref.crs) for f in case.features(ref)[:MAX_INSTANCES]])
@@ -259,8 +280,7 @@ def standing_in(
         thin = (shapely.area(mine[pairs[0]]) == 0) | (shapely.area(theirs[pairs[1]]) == 0)
         through = thin & shapely.intersects(mine[pairs[0]], theirs[pairs[1]]) & ~shapely.touches(mine[pairs[0]], theirs[pairs[1]])
         wide |= np.bincount(pairs[0][through], minlength=len(one)) > 0
-        return np.asarray(
-            {"overlaps": wide, "not_overlapping": ~wide, "touches": near & ~wide, "apart": ~near}[relation])
+        return np.asarray({"overlaps": wide, "not_overlapping": ~wide, "touches": near & ~wide, "apart": ~near}[relation])
     elif relation == "between":
         hull = shapely.convex_hull(shapely.union_all(other))
         free = np.ones(len(one), dtype=bool)

@@ -58,6 +58,13 @@ _OTHERS = (
     r"(?:,? (?:against|relative to|compared (?:with|to)|from|to|of) (?:all )?(?:the )?(?:other dates|others|other images|"
     r"rest(?: of the (?:time )?series)?|(?:time )?series(?: mean)?|long[- ]term mean|mean of the (?:other dates|others)))?"
 )
+# Where a catalogue is kept, as it is called: what asset.catalog calls it.
+SOURCES_SAID = {
+    r"project": "project", r"stac folder|catalog(?:ue)? folder|stac catalog(?:ue)?": "folder",
+    r"stac api|api|online catalog(?:ue)?": "api", r"catalog(?:ue)?|stac|archive": "all",
+}  # fmt: skip
+_SENSOR = r"sentinel[- ]?[123][ab]?|landsat(?:[- ]?[4-9])?|modis|viirs|aster|planetscope"
+_LEVEL = r"l1c|l1tp|l1gt|l2a|l2sp|l2sr|l3|grd|slc|1c|2a"
 _PHRASES = Path(__file__).with_name("analyses.txt")
 
 
@@ -109,6 +116,8 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
         "register": rf"(?:(?:co-?)?registration|(?:co-?)?registering|alignment|aligning)(?: of)?(?: {_IMAGES}| them)?",
         "land": r"(?:(?:land[- ]?cover|land[- ]?use|class map) )?",
         "terrain": r"(?:terrain|ground|land|slopes|surface|relief|area|landscape|hills?|mountains?)",
+        "product": rf"(?:(?P<sensor>{_SENSOR}) )?(?:level[- ])?(?:(?P<level>{_LEVEL}) )?",
+        "source": rf"(?: (?:in|from|of) (?:the |this |my |our )?(?P<source>{'|'.join(SOURCES_SAID)}))?",
         "wind": r"(?P<wind>north-?east|north-?west|south-?east|south-?west|north|south|east|west)(?:wards?|ern)?",
     }  # fmt: skip
     rows = (line.split("\t") for line in _PHRASES.read_text(encoding="utf-8").splitlines() if line and line[0] != "#")

@@ -994,8 +994,33 @@ class AnalysisBuilder(PlanBuilder):
         if spans:
             low, high = spans[0].start.isoformat(), spans[0].end.isoformat()
             params |= ({} if low.startswith("0001") else {"start": low}) | ({} if high.startswith("9999") else {"end": high})
+        said = self.asked.get("source")
+        source = next((name for words, name in SOURCES_SAID.items() if said and re.fullmatch(words, said)), "question")
+        sensor, level = self.asked.get("sensor"), self.asked.get("level")
+        if source != "question":
+            box = self._place_of_catalogue()
+            params |= {"bbox": box}
+            what += f" ({_CATALOGUES[source]}; place: {', '.join(f'{v:.5f}' for v in box)})"
+        if sensor:
+            params["sensor"] = re.sub(r"^(sentinel)[- ]?(\d)", r"\1-\2", re.sub(r"^(landsat)[- ]?(\d)", r"\1-\2", sensor))
+        if level:
+            params["level"] = level.upper() if level[0] != "1" and level[0] != "2" else f"L{level.upper()}"
         self._say(what)
-        return self._execute([self._node("asset.catalog", (), source="question", **params)], f"{what[:1].upper()}{what[1:]}.")
+        return self._execute([self._node("asset.catalog", (), source=source, **params)], f"{what[:1].upper()}{what[1:]}.")
+
+    def _place_of_catalogue(self) -> list[float]:
+        """West, south, east, north of the drawn region, else of the first image that has a place: other places are no part of
+        the series."""
+        if self.region is not None and self.question.region_crs == "EPSG:4326":
+            return [float(v) for v in shapely.bounds(shapely.from_geojson(json.dumps(self.region)))]
+        placed = next((s.grid for s in self.question.scenes if s.grid.crs is not None), None)
+        if placed is None:
+            raise RefusalError(
+                "A catalogue is searched for a place: draw a region, or add an image with a coordinate system.",
+                "NEEDS_REGION",
+                {"region": True},
+            )
+        return list(placed.lonlat_bounds())
 
     def _plan_missing(self) -> AnswerRecipe:
         ask = self.asked.get("ask")

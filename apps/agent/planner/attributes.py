@@ -7,22 +7,26 @@ compared without regard to case and outer spaces; those that differ in that alon
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from apps.agent.planner.attribute_days import DAY_OPS, is_of_days, said_as_days
+from apps.agent.planner.attribute_parts import MAX_LISTED, put_limits, put_part
 from apps.agent.planner.fields import MAX_KEY
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN
-from apps.core.geo.vector import MAX_VALUES, VectorInfo
+from apps.core.evidence.plan import Question
+from apps.core.geo.vector import Limits, VectorInfo, number_of_text
 
 if TYPE_CHECKING:
     from apps.agent.planner.spatial import Found
 
 # Values offered by the page's form, of each file.
 MAX_OFFERED = 40
+# Of an attribute with more values none is offered.
+MOST_SHARED = 60
 _LINES = r"roads?|streets?|paths?|tracks?|railways?|lines?"
 _POINTS = r"points?|sites?|stations?"
 _OTHERS = (
@@ -68,10 +72,11 @@ _ARTICLE = r"(?:(?:all (?:of )?)?the |all |any |these )?"
 _QUOTES = "[\"'“”‘]"
 
 
-def part_signs(out: Found, vectors: Iterable[VectorInfo], noun_of: Callable[[VectorInfo], str], plain: frozenset[str]) -> None:
+def part_signs(out: Found, question: Question, noun_of: Callable[[VectorInfo], str], plain: frozenset[str]) -> None:
     """Puts a sign in place of features that are chosen by a value. ``noun_of``: a pattern of what a file's features are called;
     ``plain``: words that mean something else when they stand right before a thing."""
-    vectors = [v for v in vectors if v.noun != "features"]
+    original, has_image = question.text, bool(question.scenes)
+    vectors = [v for v in question.vectors if v.noun != "features"]
     held = [v for v in vectors if v.values]
     for v in vectors:
         for field in sorted(set(v.fields) - set(v.values), key=len, reverse=True):
@@ -85,7 +90,14 @@ def part_signs(out: Found, vectors: Iterable[VectorInfo], noun_of: Callable[[Vec
                 _said_with_its_attribute(out, v, held, field, noun_of)
             if out.reason:
                 return
-    _said_before(out, held, noun_of, plain)
+    for v in vectors:
+        for field in sorted(v.spreads, key=len, reverse=True):
+            _said_of_many(out, v, field, noun_of, original)
+            if out.reason:
+                return
+    said_as_days(out, vectors, lambda v: _head(v, out, noun_of), has_image=has_image)
+    if not out.reason:
+        _said_before(out, held, noun_of, plain)
 
 
 def attributes_told(text: str, vectors: Iterable[VectorInfo], plain: frozenset[str], left: Iterable[str] = ()) -> str:
@@ -104,7 +116,7 @@ def attributes_told(text: str, vectors: Iterable[VectorInfo], plain: frozenset[s
     for v in vectors:
         for field, counted in v.values.items():
             for value in counted:
-                if value.strip().lower() in left and _number_of(value) is None:
+                if value.strip().lower() in left and number_of_text(value) is None:
                     return f"“{value.strip()}” is a value of {field} in {v.name}: write “where {field} = {value.strip()}”."
     return ""
 
@@ -136,7 +148,7 @@ def some_parts(vector: VectorInfo) -> list[VectorInfo]:
     """Parts of a file that a form offers: those of attributes whose values several features share."""
     if vector.noun == "features":
         return []
-    shared = [(f, v) for f, counted in vector.values.items() if len(counted) < vector.n for v in counted]
+    shared = [(f, v) for f, counted in vector.values.items() if len(counted) < min(vector.n, MOST_SHARED) for v in counted]
     return [vector.part(f, (v,)) for f, v in shared[:MAX_OFFERED]]
 
 
@@ -185,9 +197,11 @@ def _said_with_its_attribute(
         others = rf"(?P<not>{_NOT}) *(?P<said>{said}(?: n?or {said})*)"
         m = re.search(rf"{lead} *{others}{_NOT_IT}(?! *(?:n?or|but|and not)\b)", out.text)
     if m is None:
-        if re.search(rf"{lead} *{'=' if field.lower() in _PLAIN else _STRICT}", out.text):
+        is_days = is_of_days(v, field) and re.search(rf"{lead} *(?:{_IS} )?{DAY_OPS}\b", out.text)
+        if not is_days and re.search(rf"{lead} *{'=' if field.lower() in _PLAIN else _STRICT}", out.text):
+            n = len(v.values[field])
             some = ", ".join(f"“{x}”" for x in list(v.values[field])[:12])
-            more = " and others" if len(v.values[field]) > 12 else ""
+            more = f" and {n - 12:,} others" if n > 12 else ""
             out.reason = (
                 f"No feature of {v.name} has just the {field} that is named. Its values are {some}{more}; write “where {field} = "
                 f"…”, with “or” between several, “where {field} is not …”, or a number behind “over”, “under” or “between”."
@@ -200,6 +214,35 @@ def _said_with_its_attribute(
         values = _others(out, v, field, values)
     if not out.reason:
         _put(out, m, v, field, values)
+
+
+def _said_of_many(out: Found, v: VectorInfo, field: str, noun_of: Callable[[VectorInfo], str], original: str) -> None:
+    """'parcels where owner = “Ann Smith”' of an attribute whose values are not listed: a value is a number, a word or quoted, and
+    compared as it is written."""
+    spread = v.spreads[field]
+    if field == v.name_field or field.lower() in _PLAIN:
+        return
+    lead = rf"(?<![\w\-])(?:of )?{_head(v, out, noun_of)} *{_WHERE} (?:{_called(field)})(?![\w\-])"
+    value = r"(?:[\"'“‘](?P<q>[^\"'“”’]+)[\"'”’]|(?P<w>[^\s?,\ue000-\ue3ff]+))"
+    equal = rf"(?:is equal to |is |are |equals? |= ?|== ?)(?!{_NOT}|{DAY_OPS}\b)"
+    m = re.search(rf"{lead} *{equal}{value}{_NOT_IT}", out.text)
+    if m is None:
+        if re.search(rf"{lead} *(?:{_IS} *)?(?:{_NOT}|{_STRICT})", out.text) and spread.kind != "day":
+            more = ", or a number behind “over”, “under” or “between”" if spread.kind == "number" else ""
+            out.reason = (
+                f"{v.name} has {spread.n_values:,} values of {field}, too many to list: name one as the file has it, in "
+                f'quotation marks (“where {field} = "…"”){more}.'
+            )
+        return
+    low = (m["q"] or m["w"]).strip()
+    if spread.kind == "number":
+        number = number_of_text(low.replace(",", ""))
+        if number is not None:
+            put_limits(out, m, v, field, Limits(low=number, high=number))
+        return
+    if spread.kind == "text":
+        written = re.search(re.escape(low), original, re.IGNORECASE)
+        put_part(out, m, v, v.part(field, (written[0] if written else low,)))
 
 
 def _is_of_several(
@@ -251,10 +294,10 @@ def _said_as_limit(
             "…” for the one, “with a mean … above …” for the other."
         )
         return
-    if field not in v.values:
+    if field not in v.values and field not in v.spreads:
         out.reason = (
-            f"I can't compare the {field} of {v.name}: it has more than {MAX_VALUES} different values, or long ones, or names "
-            "the features; a file that was added long ago is first to be read again on its page."
+            f"I can't compare the {field} of {v.name}: it has no values that are numbers or texts; a file that was added long "
+            "ago is first to be read again on its page."
         )
         return
     if re.match(_UNIT_BEHIND, out.text[m.end() :]):
@@ -263,44 +306,44 @@ def _said_as_limit(
     if re.match(r" *,? *(?:n?or|but|and not)\b", out.text[m.end() :]):
         out.reason = f"Limits of {field} are joined by “and” alone; ask for one range after the other."
         return
-    numbers = {x: _number_of(x) for x in v.values[field]}
-    if wrong := [x for x, n in numbers.items() if n is None]:
-        some = ", ".join(f"“{x}”" for x in wrong[:5])
-        out.reason = f"Not every {field} of {v.name} is a number ({some}), so I can't tell which are beyond a limit."
+    if is_of_days(v, field):
+        return  # "after 2018" is one of days, and read as such
+    if wrong := _no_numbers(v, field):
+        out.reason = f"Not every {field} of {v.name} is a number ({wrong}), so I can't tell which are beyond a limit."
         return
-    held_by = _limits_of(m["said"])
-    values = tuple(x for x, n in numbers.items() if n is not None and all(_meets(n, op, limit) for op, limit in held_by))
-    if not values:
-        known = [n for n in numbers.values() if n is not None]
-        out.reason = f"No feature of {v.name} has such a {field}; its values lie between {min(known):g} and {max(known):g}."
-        return
-    if (n_without := v.n - sum(v.values[field].values())) > 0:
-        out.warnings.append(f"{n_without} of the {v.n} features of {v.name} have no {field} and are left out.")
-    _put(out, m, v, field, values)
+    put_limits(out, m, v, field, _limits_of(m["said"]))
 
 
-def _number_of(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+def _no_numbers(v: VectorInfo, field: str) -> str:
+    """Some values of an attribute that are no numbers; '' where all are."""
+    if field in v.spreads:
+        spread = v.spreads[field]
+        return "" if spread.kind == "number" else f"it has {spread.n_values:,} values"
+    return ", ".join(f"“{x}”" for x in [x for x in v.values[field] if number_of_text(x) is None][:5])
 
 
-def _limits_of(said: str) -> list[tuple[str, float]]:
-    """(comparison, number) of each limit; both ends of 'between 2 and 4' belong to it."""
+def _limits_of(said: str) -> Limits:
+    """The limits of words; both ends of 'between 2 and 4' belong to it."""
     plain = [float(n.replace(",", "")) for n in re.findall(_NUMBER, said)]
     if re.match(r"between|from", said):
-        return [(">=", min(plain)), ("<=", max(plain))]
-    found = []
+        return Limits(low=min(plain), high=max(plain))
+    low: tuple[float, bool] | None = None
+    high: tuple[float, bool] | None = None
     for one, number in zip(re.findall(_ONE_LIMIT, said), plain, strict=True):
         before = next((op for op, ways in _OPS.items() if re.match(ways, one)), "")
-        found.append((before or next(op for op, ways in _THEN.items() if re.search(rf"(?:{ways})$", one)), number))
-    return found
-
-
-def _meets(number: float, op: str, limit: float) -> bool:
-    return {">": number > limit, ">=": number >= limit, "<": number < limit, "<=": number <= limit}[op]
+        op = before or next(op for op, ways in _THEN.items() if re.search(rf"(?:{ways})$", one))
+        # the narrower of two of one side; at one number the one that leaves it out
+        if op[0] == ">":
+            low = max(low or (number, False), (number, op == ">"))
+        else:
+            high = min((high[0], not high[1]) if high else (number, True), (number, op != "<"))
+            high = (high[0], not high[1])
+    ends: Literal["", "min", "max", "both"] = ""
+    if low and high and low[1] and high[1]:
+        ends = "both"
+    elif (low and low[1]) or (high and high[1]):
+        ends = "min" if low and low[1] else "max"
+    return Limits(low=low[0] if low else None, high=high[0] if high else None, open=ends)
 
 
 def _of(alike: Mapping[str, tuple[str, ...]], said: str) -> tuple[str, ...]:
@@ -309,27 +352,46 @@ def _of(alike: Mapping[str, tuple[str, ...]], said: str) -> tuple[str, ...]:
     return tuple(x for k, values in alike.items() if re.fullmatch(_value_pattern(k), said) for x in values)
 
 
+# "Wheat and barley area" is one figure where the words say so, else it may be two.
+_TOGETHER = r"\b(?:total|together|combined|altogether|overall|in all)\b"
+# Beside these words "wheat or barley area" names two figures, and not one of both.
+_OF_TWO = (
+    r"\b(?:ratio|differ\w*|compar\w+|versus|vs|larger|bigger|smaller|longer|shorter|more|less|fewer|than|either|respectively)\b"
+)
+
+
 def _said_before(out: Found, held: list[VectorInfo], noun_of: Callable[[VectorInfo], str], plain: frozenset[str]) -> None:
-    """'the wheat fields': a value right before what the features of its file are called."""
+    """'the wheat fields', 'wheat or barley fields', 'fields of wheat': values beside what a file's features are called."""
     for _ in range(5):
         found: dict[tuple[int, int], list[tuple[re.Match[str], VectorInfo, str, tuple[str, ...]]]] = {}
         for v in held:
             head = _head(v, out, noun_of).removeprefix(_ARTICLE)
             for field, counted in v.values.items():
-                for value, written in _alike(counted).items():
-                    if len(value) < 3 or value in plain or not re.search(r"[^\W\d_]", value):
-                        continue
-                    m = re.search(rf"(?<![\w\-]){_ARTICLE}{_QUOTES}?{re.escape(value)}{_QUOTES}? *{head}", out.text)
-                    if m is not None:
-                        found.setdefault((m.end(), 0), []).append((m, v, field, written))
+                alike = {
+                    value: written
+                    for value, written in _alike(counted).items()
+                    if value in out.text and len(value) >= 3 and value not in plain and re.search(r"[^\W\d_]", value)
+                }
+                if not alike:
+                    continue
+                one = rf"{_QUOTES}?(?:{'|'.join(re.escape(k) for k in alike)}){_QUOTES}?(?![\w\-])"
+                joint = "or|and" if re.search(_TOGETHER, out.text) else "or"
+                several = rf"{one}(?:(?:,? (?:{joint})|,) (?:the )?{one})*" if not re.search(_OF_TWO, out.text) else one
+                m = re.search(rf"(?<![\w\-]){_ARTICLE}(?P<said>{several}) *{head}", out.text) or re.search(
+                    rf"(?<![\w\-]){_ARTICLE}(?!areas?\b){head} (?:in|of|from) (?:the )?(?P<said>{several})", out.text
+                )
+                if m is not None:
+                    said = re.findall("|".join(re.escape(k) for k in alike), m["said"])
+                    written = tuple(dict.fromkeys(x for k in said for x in alike[k]))
+                    found.setdefault((m.end(), 0), []).append((m, v, field, written))
         if not found:
             return
-        several = next(iter(found.values()))
-        longest = max(len(m[0]) for m, *_ in several)
-        several = [one for one in several if len(one[0][0]) == longest]
-        m, v, field, written = several[0]
-        if len(several) > 1:
-            ways = " or ".join(f"“{o.name} where {f} = {w[0]}”" for _, o, f, w in several[:4])
+        rivals = next(iter(found.values()))
+        longest = max(len(m[0]) for m, *_ in rivals)
+        rivals = [one for one in rivals if len(one[0][0]) == longest]
+        m, v, field, written = rivals[0]
+        if len(rivals) > 1:
+            ways = " or ".join(f"“{o.name} where {f} = {w[0]}”" for _, o, f, w in rivals[:4])
             out.reason = f"“{m[0].strip()}” may be said of several attributes; write {ways}."
             return
         # "the wheat area" is the area of the wheat; "how many wheat areas" is one of features
@@ -344,20 +406,7 @@ def _said_before(out: Found, held: list[VectorInfo], noun_of: Callable[[VectorIn
 
 def _put(out: Found, m: re.Match[str], v: VectorInfo, field: str, values: tuple[str, ...]) -> None:
     part = v.part(field, values)
-    key = f"vector:{part.vector_id}"
-    if len(key) > MAX_KEY:
+    if len(values) > MAX_LISTED or len(f"vector:{part.vector_id}") > MAX_KEY:
         out.reason = f"{len(values)} values of {field} are too many or too long to ask for at once; ask for a narrower range."
         return
-    if all(p.vector_id != part.vector_id for p in out.parts):
-        out.parts.append(part)
-    lead = "of " if m[0].startswith("of ") else ""
-    out.text = f"{out.text[: m.start()]} {lead}{out.sign(key)} {out.text[m.end() :]}"
-    spare = []
-    for sign, held in list(out.keys.items()):
-        if held == f"vector:{v.vector_id}":
-            # "of the wheat fields in fields.geojson" names the file once more
-            out.text = re.sub(rf"(?<={re.escape(out.sign(key))}) *(?:in|of|from) +{re.escape(sign)}", " ", out.text)
-            if sign not in out.text:
-                spare.append(sign)
-    for sign in spare:
-        del out.keys[sign]
+    put_part(out, m, v, part)

@@ -83,7 +83,7 @@ def put_signs(text: str, question: Question) -> Found:
     _files(out, question.vectors, question)
     _features(out, question.vectors, question.text)
     if not out.reason and any(v.fields for v in question.vectors):
-        part_signs(out, question.vectors, _noun_of, plain_words())
+        part_signs(out, question, _noun_of, plain_words())
     if not out.reason:
         _attribute(out, question.vectors, is_called_so=True)
     if not out.reason:

@@ -88,7 +88,9 @@ class ThingPlans(ThingChecks):
         if f.each and f.is_named:
             listing = self.things[f.target]
             noun = listing.vector.noun if listing.vector is not None else "features"
-            options = {"names": True, "noun": f"{noun} of {listing.label}{self._where_text()}", "n": listing.n}
+            options = {"names": True, "noun": f"{noun} of {listing.label}{self._where_text()}"}
+            if listing.vector is None or listing.vector.is_n_known:
+                options["n"] = listing.n
             return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)
         if f.each:
             return AnswerRecipe(kind="table", steps=(n,), unit=str(spec["unit"]), options=options)

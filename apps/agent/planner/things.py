@@ -1,8 +1,8 @@
 """Things that a question can name beside what the image shows: vector files, single features of them, places by coordinates.
 
 A form writes them as keys: ``vector:ID``, ``vector:ID:NAME`` for the feature of that name, ``vector:ID/ATTRIBUTE=VALUE|VALUE``
-for the features with one of these values (signs that part keys are written as in a URL), ``place:LONGITUDE,LATITUDE`` and
-``px:COLUMN,ROW``; every other key is a target of the lexicon.
+for the features with one of these values, ``vector:ID/ATTRIBUTE~(5,10]`` for those between limits (signs that part keys are
+written as in a URL), ``place:LONGITUDE,LATITUDE`` and ``px:COLUMN,ROW``; every other key is a target of the lexicon.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ class Thing:
     def title(self) -> str:
         """How it is written in a sentence."""
         if self.vector is not None:
-            if self.name or self.vector.n == 1:
+            if self.name or (self.vector.n == 1 and self.vector.is_n_known):
                 return self.name or self.vector.name
-            return f"the {self.vector.n:,} {self.vector.noun} of {self.vector.name}"
+            n = f"{self.vector.n:,} " if self.vector.is_n_known else ""
+            return f"the {n}{self.vector.noun} of {self.vector.name}"
         if self.lonlat is not None:
             lon, lat = self.lonlat
             return f"{abs(lat):g}° {'N' if lat >= 0 else 'S'}, {abs(lon):g}° {'E' if lon >= 0 else 'W'}"
@@ -72,7 +73,12 @@ class Thing:
 
     def _part(self) -> dict[str, Any]:
         v = self.vector
-        return {"part_field": v.part_field, "part_values": list(v.part_values)} if v is not None and v.part_field else {}
+        if v is None or not v.part_field:
+            return {}
+        if v.part_limits is None:
+            return {"part_field": v.part_field, "part_values": list(v.part_values)}
+        ends = {"part_min": v.part_limits.low, "part_max": v.part_limits.high, "part_open": v.part_limits.open}
+        return {"part_field": v.part_field} | {k: e for k, e in ends.items() if e not in (None, "")}
 
     def zones(self, *, buffer_m: float = 0, dissolve: bool = True) -> dict[str, Any]:
         """Parameters of ``vector.zones``."""

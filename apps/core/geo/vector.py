@@ -3,16 +3,88 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
+from typing import Literal, Self
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 POLYGONS, LINES, POINTS = (
     frozenset({"Polygon", "MultiPolygon"}),
     frozenset({"LineString", "MultiLineString", "LinearRing"}),
     frozenset({"Point", "MultiPoint"}),
 )
+
+
+# A number of the file's own, or a day as YYYY-MM-DD.
+Bound = FiniteFloat | str
+_DAY = re.compile(r"(\d{4})[-/](\d{2})[-/](\d{2})(?:[T ]\d{2}:?\d{2}.*)?")
+
+
+class Limits(BaseModel):
+    """From where to where a value of an attribute lies; None: no end on that side. Both ends are numbers, or days."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    low: Bound | None = None
+    high: Bound | None = None
+    open: Literal["", "min", "max", "both"] = Field(default="", description="which end itself lies outside")
+
+    @model_validator(mode="after")
+    def _are_alike(self) -> Self:
+        ends = [v for v in (self.low, self.high) if v is not None]
+        if not ends or len({type(v) for v in ends}) > 1:
+            raise ValueError("limits are numbers, or days")
+        if any(isinstance(v, str) and day_of_text(v) != v for v in ends):
+            raise ValueError("a day is written as YYYY-MM-DD")
+        return self
+
+    def holds(self, text: str) -> bool:
+        """Whether a value, as text, lies between the ends; one of another kind does not."""
+        is_day = isinstance(self.high if self.low is None else self.low, str)
+        value: Bound | None = day_of_text(text) if is_day else number_of_text(text)
+        if value is None:
+            return False
+        low, high = (self.open in (end, "both") for end in ("min", "max"))
+        is_above = self.low is None or value > self.low or (value == self.low and not low)  # type: ignore[operator]
+        return is_above and (self.high is None or value < self.high or (value == self.high and not high))  # type: ignore[operator]
+
+    @property
+    def told(self) -> str:
+        """'over 5', 'from 2 to 4', 'after 2020-06-01'."""
+        ends = [v if isinstance(v, str) else None if v is None else f"{v:,.15g}" for v in (self.low, self.high)]
+        is_day = any(isinstance(v, str) for v in (self.low, self.high))
+        above = ("after" if is_day else "over") if self.open in ("min", "both") else "from" if is_day or ends[1] else "at least"
+        below = ("before" if is_day else "under") if self.open in ("max", "both") else "to" if is_day or ends[0] else "at most"
+        return " ".join(f"{word} {v}" for word, v in ((above, ends[0]), (below, ends[1])) if v is not None)
+
+    @property
+    def key(self) -> str:
+        low, high = ("" if v is None else v if isinstance(v, str) else repr(v) for v in (self.low, self.high))
+        return f"{'(' if self.open in ('min', 'both') else '['}{low},{high}{')' if self.open in ('max', 'both') else ']'}"
+
+    @classmethod
+    def of_key(cls, key: str) -> Limits:
+        """The limits that ``key`` wrote. ValueError for another text."""
+        m = re.fullmatch(r"([\[(])([^,]*),([^,]*)([\])])", key)
+        if m is None:
+            raise ValueError(f"{key!r} are no limits")
+        low, high = (None if not v else day_of_text(v) or float(v) for v in m.group(2, 3))
+        open_ends: dict[str, Literal["", "min", "max", "both"]] = {"[]": "", "(]": "min", "[)": "max", "()": "both"}
+        return cls(low=low, high=high, open=open_ends[m[1] + m[4]])
+
+
+class Spread(BaseModel):
+    """An attribute with more values than are listed: how many features have one, how many there are, and between which they
+    lie where all are numbers, or all days."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    n: int = Field(ge=1)
+    n_values: int = Field(ge=1)
+    kind: Literal["number", "day", "text"]
+    low: Bound | None = None
+    high: Bound | None = None
 
 
 class VectorInfo(BaseModel):
@@ -34,8 +106,11 @@ class VectorInfo(BaseModel):
     warnings: tuple[str, ...] = ()
     values: dict[str, dict[str, int]] = Field(
         default_factory=dict, description="attribute → value as text → number of features, of attributes with few values")
+    spreads: dict[str, Spread] = Field(default_factory=dict, description="attribute → what is known of it, of those with more")
     part_field: str = Field(default="", description="of a part of a file: the attribute that its features were chosen by")
     part_values: tuple[str, ...] = Field(default=(), description="of a part of a file: the values that they have")
+    part_limits: Limits | None = Field(default=None, description="of a part of a file: between which their values lie, instead")
+    is_n_known: bool = Field(default=True, description="of a part by limits it may not be: n is then that of all with a value")
     accuracy_m: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="by how many metres its points may lie off, as a person says; None: "
                                                              "nobody said it")
@@ -59,11 +134,12 @@ class VectorInfo(BaseModel):
 
     def part(self, field: str, values: tuple[str, ...]) -> VectorInfo:
         """The features that have one of these values of an attribute, as a file of their own whose id says which. KeyError where
-        no feature has one of them, or where the file holds shapes of several kinds, as it is not known of which these are."""
+        the values are listed and no feature has one of them, or where the file holds shapes of several kinds, as it is not known
+        of which these are."""
         if self.noun == "features":
             raise KeyError("which kinds of geometry the chosen features are is not known")
-        held = self.values[field]
-        n = sum(held[v] for v in values)
+        listed = self.values.get(field)
+        n = sum(listed[v] for v in values) if listed is not None else self.spreads[field].n
         first = next(iter(self.kinds))
         told = " or ".join(f"“{v.strip()}”" for v in values[:6])
         if len(values) == 7:
@@ -72,16 +148,33 @@ class VectorInfo(BaseModel):
             told += f" or one of {len(values) - 6} other values"
         return self.model_copy(update={
             "vector_id": f"{self.vector_id}/{_escaped(field)}={'|'.join(_escaped(v) for v in values)}",
-            "name": f"{self.name} with {field} {told}", "n": n, "kinds": {first: n}, "names": (), "values": {},
-            "part_field": field, "part_values": values})
+            "name": f"{self.name} with {field} {told}", "n": n, "kinds": {first: n}, "names": (), "values": {}, "spreads": {},
+            "part_field": field, "part_values": values, "is_n_known": listed is not None})
+
+
+    def between(self, field: str, limits: Limits) -> VectorInfo:
+        """The features whose value of an attribute lies within limits, as a file of their own. KeyError where none is known to,
+        or as for ``part``."""
+        if self.noun == "features":
+            raise KeyError("which kinds of geometry the chosen features are is not known")
+        listed = self.values.get(field)
+        n = sum(n for v, n in listed.items() if limits.holds(v)) if listed is not None else self.spreads[field].n
+        if not n:
+            raise KeyError(f"no feature has such a value of {field}")
+        return self.model_copy(update={
+            "vector_id": f"{self.vector_id}/{_escaped(field)}~{limits.key}", "name": f"{self.name} with {field} {limits.told}",
+            "n": n, "kinds": {next(iter(self.kinds)): n}, "names": (), "values": {}, "spreads": {}, "part_field": field,
+            "part_limits": limits, "is_n_known": listed is not None})
 
 
 def _escaped(text: str) -> str:
     """Text without the signs that part keys from each other, each written as in a URL."""
-    return "".join(f"%{ord(c):02X}" if c in "%:/=|" else c for c in text)
+    return "".join(f"%{ord(c):02X}" if c in "%:/=|~" else c for c in text)
 
 
-MAX_VALUES, MAX_VALUE_CHARS, MAX_FIELDS_OF_VALUES = 60, 80, 40
+# Values that are listed of an attribute, characters of one, attributes, and characters of all values of a file together; of what
+# has more, the spread alone is known.
+MAX_VALUES, MAX_VALUE_CHARS, MAX_FIELDS_OF_VALUES, MAX_LISTED_CHARS = 1000, 80, 40, 60_000
 
 
 def value_text(value: object) -> str:
@@ -91,26 +184,58 @@ def value_text(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) and str(value).strip() else ""
 
 
+def number_of_text(text: str) -> float | None:
+    """The finite number that a value is, or None."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def day_of_text(text: str) -> str | None:
+    """The day (YYYY-MM-DD) of a date, with a time behind it or not; None for what is none."""
+    m = _DAY.fullmatch(text.strip())
+    if m is None:
+        return None
+    try:
+        return date(int(m[1]), int(m[2]), int(m[3])).isoformat()
+    except ValueError:
+        return None
+
+
 def values_of(
     properties: Iterable[Mapping[str, object]], fields: Iterable[str], name_field: str = ""
-) -> dict[str, dict[str, int]]:
-    """``VectorInfo.values``: how many features have which value of an attribute, of all with at most MAX_VALUES values but the
-    one of names."""
+) -> tuple[dict[str, dict[str, int]], dict[str, Spread]]:
+    """``VectorInfo.values`` and ``VectorInfo.spreads``: how many features have which value of an attribute, of those with few
+    values first and of as many as are listed, but the one of names; of the others how many values there are."""
     held = list(properties)
-    out: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for field in fields:
-        counted: dict[str, int] = {}
+        counted = counts[field] = {}
         for p in held:
             text = value_text(p.get(field))
             if text:
                 counted[text] = counted.get(text, 0) + 1
-            if len(counted) > MAX_VALUES:
-                break
-        if field != name_field and 0 < len(counted) <= MAX_VALUES and all(len(v) <= MAX_VALUE_CHARS for v in counted):
-            out[field] = counted
-        if len(out) == MAX_FIELDS_OF_VALUES:
-            break
-    return out
+    room, listed = MAX_LISTED_CHARS, set[str]()
+    for field in sorted(counts, key=lambda f: len(counts[f])):
+        n_chars = sum(len(v) + 8 for v in counts[field])
+        is_short = len(counts[field]) <= MAX_VALUES and all(len(v) <= MAX_VALUE_CHARS for v in counts[field])
+        if field != name_field and counts[field] and is_short and n_chars <= room and len(listed) < MAX_FIELDS_OF_VALUES:
+            listed.add(field)
+            room -= n_chars
+    rest = {f: _spread(c) for f, c in counts.items() if c and f not in listed}
+    return {f: c for f, c in counts.items() if f in listed}, rest
+
+
+def _spread(counted: Mapping[str, int]) -> Spread:
+    n, n_values = sum(counted.values()), len(counted)
+    for kind, read in (("number", number_of_text), ("day", day_of_text)):
+        found: list[Bound | None] = [read(v) for v in counted]
+        known = [v for v in found if v is not None]
+        if len(known) == n_values:
+            return Spread(n=n, n_values=n_values, kind=kind, low=min(known), high=max(known))  # type: ignore[arg-type, type-var]
+    return Spread(n=n, n_values=n_values, kind="text")
 
 
 def with_part(vectors: Iterable[VectorInfo], vector_id: str) -> VectorInfo | None:
@@ -119,8 +244,27 @@ def with_part(vectors: Iterable[VectorInfo], vector_id: str) -> VectorInfo | Non
     held = next((v for v in vectors if v.vector_id == file_id), None)
     if held is None or not slash:
         return held
-    field, _, values = which.partition("=")
+    field, is_listed, values = which.partition("=")
     try:
-        return held.part(unquote(field), tuple(unquote(v) for v in values.split("|")))
-    except KeyError:
+        if is_listed:
+            return held.part(unquote(field), tuple(unquote(v) for v in values.split("|")))
+        field, _, ends = which.partition("~")
+        return held.between(unquote(field), Limits.of_key(ends))
+    except (KeyError, ValueError):
         return None
+
+
+def chosen_by(field: str, values: Iterable[str], limits: Limits | None) -> Callable[[Mapping[str, object]], bool]:
+    """Whether a feature's properties are those of a part: one of the values of the attribute, or one within the limits."""
+    wanted = frozenset(values)
+
+    def is_chosen(properties: Mapping[str, object]) -> bool:
+        text = value_text(properties.get(field))
+        return bool(text) and (text in wanted if limits is None else limits.holds(text))
+
+    return is_chosen
+
+
+def limits_of_part(low: Bound | None, high: Bound | None, open_ends: Literal["", "min", "max", "both"]) -> Limits | None:
+    """The limits that a call names; None where it names none."""
+    return None if low is None and high is None else Limits(low=low, high=high, open=open_ends)

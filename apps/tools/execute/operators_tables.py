@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from pydantic import Field, JsonValue
+from pydantic import Field, FiniteFloat, JsonValue
 
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Frozen, JsonMap
 from apps.core.geo.grid import geod_of, transformer
-from apps.core.geo.vector import value_text
+from apps.core.geo.vector import chosen_by, limits_of_part
 from apps.tools.execute.accumulators import CellFigures, Histogram, Moments, TrueArea, cell_moments, cells, moments_of
 from apps.tools.execute.comparable import check_made_of_one_unit, check_series_alike
 from apps.tools.execute.equations import check_solvable, real_solutions, residual
@@ -79,6 +79,11 @@ class ZonesParams(Frozen):
     only: tuple[str, ...] = Field(default=(), max_length=MAX_ZONES, description="zones of these names alone")
     part_field: str = Field(default="", max_length=255, description="attribute of which part_values are chosen, before all else")
     part_values: tuple[str, ...] = Field(default=(), max_length=100, description="features with one of these values, as text")
+    part_min: FiniteFloat | str | None = Field(
+        default=None, description="instead of part_values: a number, or a day as YYYY-MM-DD, from which on the values are chosen"
+    )
+    part_max: FiniteFloat | str | None = Field(default=None, description="and up to which")
+    part_open: Literal["", "min", "max", "both"] = Field(default="", description="which of part_min and part_max are left out")
     dissolve: bool = Field(default=False, description="all of them as one zone; where they overlap a pixel counts once")
     skip_others: bool = Field(default=False, description="points and lines among polygons are left out instead of refused")
     group: bool = Field(default=False, description="polygons of one name are one zone")
@@ -100,7 +105,8 @@ def _plan_zones(call: Call) -> Planned:
         shapes, properties, crs = vector_of(call.layers, p.vector)
     chosen = [(i, g, v) for i, (g, v) in enumerate(zip(shapes, properties, strict=True), 1)]
     if p.part_field:
-        chosen = [(i, g, v) for i, g, v in chosen if value_text(v.get(p.part_field)) in p.part_values]
+        is_chosen = chosen_by(p.part_field, p.part_values, limits_of_part(p.part_min, p.part_max, p.part_open))
+        chosen = [(i, g, v) for i, g, v in chosen if is_chosen(v)]
         if not chosen:
             raise call.refuse(f"no zone has such a value of {p.part_field}.", code="BAD_REGION")
     if p.only:

@@ -21,7 +21,7 @@ from apps.core.evidence.observation import InputRef, LayerRef, Observation
 from apps.core.geo.grid import Grid, transformer
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.shapes import most_extended
-from apps.core.geo.vector import value_text
+from apps.core.geo.vector import chosen_by, limits_of_part
 from apps.tools.contract import MeasureArguments, MeasureSource, ToolContext, input_ref
 from apps.tools.geojson import crs_of, geometries_of, on_the_globe, vector_of
 from apps.tools.measure.accuracy import Accuracy, accuracy_of, in_units
@@ -266,8 +266,9 @@ def _open_extent(ctx: ToolContext, source: MeasureSource, region: Mapping[str, A
         accuracy = accuracy_of(source.name, found, crs, said if source.accuracy_m is None else source.accuracy_m)
         properties = [{**p, NUMBER: i} for i, p in enumerate(properties, 1)]
         if source.part_field:
-            kept = [(g, p) for g, p in zip(found, properties, strict=True)
-                    if value_text(p.get(source.part_field)) in source.part_values]
+            is_chosen = chosen_by(source.part_field, source.part_values,
+                                  limits_of_part(source.part_min, source.part_max, source.part_open))
+            kept = [(g, p) for g, p in zip(found, properties, strict=True) if is_chosen(p)]
             if not kept:
                 raise ModelError(f"{source.name}: no feature has such a value of {source.part_field}.", code="BAD_ARGUMENT")
             found, properties = [g for g, _ in kept], [p for _, p in kept]

@@ -55,6 +55,8 @@ def test_odd_values_are_data(client: Client, analyst: User, project: Project, od
     for text, chosen in (
         ("What is the area of the wheat fields in m2?", (0, 1)),  # written in two ways
         ("What is the area of the fields whose crop is maize or winter wheat, in m2?", (2, 5)),
+        ("What is the wheat or maize area in m2?", (0, 1, 2)),
+        ("What is the total area of the wheat and maize fields in m2?", (0, 1, 2)),
         ("What is the area in m2 of the fields with crop = None?", (4,)),
         ("What is the area in m2 of the fields where class is 3?", (0, 1, 3)),  # 3 and 3.0
         ("What is the area in m2 of the fields with owner A or B?", (0,)),

@@ -424,7 +424,7 @@ def test_whether_there_is_any_in_polygons() -> None:
         ("How many fields with note over 3 are there?", "“n/a”"),
         ("How many fields whose yield is not 4 are there?", "1 of the 9 features"),
         ("How many fields have ndvi above 0.1?", "an image may show"),
-        ("How many fields with rent over 300 are there?", "60 different values"),
+        ("How many fields with rent over 300 are there?", "read again"),
         ("How many fields built after 1950-05 are there?", ""),
         ("How many fields with class 12 or older are there?", ""),
         ("What is the area of the durum wheat fields?", "durum"),

@@ -54,6 +54,33 @@ def test_a_call_of_other_features_than_the_figure_is_found_out() -> None:
     assert look(wrong.case()).outcome == "failed"
 
 
+def within(**ends: Any) -> Sample:
+    """The number of three polygons whose rank (1, 2.5, none) or day lies within limits."""
+    bench = Bench(optical())
+    told = ((1, "2020-01-31"), (2.5, "2020-02-01T10:00:00Z"), (None, "soon"))
+    shapes = [_outline(bench, _corners(*ZONES["land"]), rank=rank, day=day) for rank, day in told]
+    held_by = str(bench.layers.put_features(shapes, kind="polygons", crs=UTM, label="fields.geojson").artifact)
+    source = {"name": "f", "mode": "extent", "vector": held_by, **ends}
+    spec = {"metric": "count", "subject": "f", "unit": "1"}
+    return ask(bench, "How many are there?", "integer", "measure", {"sources": [source], "spec": spec})
+
+
+@pytest.mark.parametrize(("ends", "n"), [
+    ({"part_field": "rank", "part_min": 1}, 2), ({"part_field": "rank", "part_min": 1, "part_open": "min"}, 1),
+    ({"part_field": "rank", "part_min": 0, "part_max": 2.5, "part_open": "max"}, 1), ({"part_field": "rank", "part_max": 2.5}, 2),
+    ({"part_field": "day", "part_min": "2020-02-01"}, 1), ({"part_field": "day", "part_max": "2020-02-01"}, 2),
+    ({"part_field": "day", "part_min": "2020-01-31", "part_max": "2020-02-01", "part_open": "both"}, 0)])  # fmt: skip
+def test_a_figure_of_the_features_between_limits(ends: dict[str, Any], n: int) -> None:
+    if not n:
+        with pytest.raises(AssertionError, match="no feature has such a value of day"):
+            within(**ends)
+        return
+    good = within(**ends)
+    look = CHECKS["consistency.vector_recomputes"].look
+    assert good.observation.result.value == n and look(good.case()).outcome == "passed"
+    assert look(good.but({"/result/value": n + 1}).case()).outcome == "failed"
+
+
 def test_no_feature_with_a_value_is_an_error_and_no_zero() -> None:
     with pytest.raises(AssertionError, match="no feature has such a value of crop"):
         measured("count", "rye")
