@@ -285,7 +285,8 @@ def _held_images(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
     items = parts[0].result.items
     names = [f"{i.get('name')}{f' ({day})' if (day := i.get('date')) else ''}" for i in items]
     more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    text = f"{len(names)} image{'s' if len(names) != 1 else ''}: {', '.join(names[:LISTED])}{more}"
+    listed = f": {', '.join(names[:LISTED])}{more}" if names else ""
+    text = f"{len(names)} image{'s' if len(names) != 1 else ''}{listed}"
     return Read(text, len(names) if recipe.options.get("ask") == "how many" else ", ".join(names)[:20_000] or "none")
 
 

@@ -3,14 +3,17 @@ something is missing."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
 import pyproj
+import shapely
 
 from apps.agent.dates import DateSpan
-from apps.agent.planner.analyses import Asked, read_analysis
+from apps.agent.planner.analyses import SOURCES_SAID, Asked, read_analysis
 from apps.agent.planner.fields import Form, RefusalError
 from apps.agent.planner.form import PlanBuilder
 from apps.agent.planner.stated import span_said
@@ -34,6 +37,12 @@ _SPECTRAL = ("coastal", "blue", "green", "red", "rededge1", "rededge2", "rededge
 _WINDS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
 # Classes of the preset burn_severity (Key and Benson 2006), by the number that they have in it.
 _SEVERITY = {"low": (4,), "moderate-low": (5,), "moderate-high": (6,), "moderate": (5, 6), "high": (7,)}
+_CATALOGUES = {
+    "project": "in the project",
+    "folder": "in the site's STAC folder",
+    "api": "by the site's STAC APIs",
+    "all": "in the question, the project, and the site's STAC folder and APIs",
+}
 GREENEST = "greenest"
 _METHODS = {"average": "mean", "maximum": "max", "minimum": "min"}
 _COUNTS = {"two": 2, "three": 3, "four": 4, "second": 2, "2nd": 2, "third": 3, "3rd": 3}
@@ -1002,9 +1011,9 @@ class AnalysisBuilder(PlanBuilder):
             params |= {"bbox": box}
             what += f" ({_CATALOGUES[source]}; place: {', '.join(f'{v:.5f}' for v in box)})"
         if sensor:
-            params["sensor"] = re.sub(r"^(sentinel)[- ]?(\d)", r"\1-\2", re.sub(r"^(landsat)[- ]?(\d)", r"\1-\2", sensor))
+            params["sensor"] = sensor
         if level:
-            params["level"] = level.upper() if level[0] != "1" and level[0] != "2" else f"L{level.upper()}"
+            params["level"] = level.upper() if level.startswith(("l", "g", "s")) else f"L{level.upper()}"
         self._say(what)
         return self._execute([self._node("asset.catalog", (), source=source, **params)], f"{what[:1].upper()}{what[1:]}.")
 

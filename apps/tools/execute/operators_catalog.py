@@ -62,6 +62,11 @@ def _lies_in(box: Sequence[float] | None, wanted: Sequence[float]) -> bool:
     return any(a[0] <= b[1] and b[0] <= a[1] for a in there for b in here)
 
 
+def _bare(sensor: str) -> str:
+    """Landsat 8, Landsat-8 and landsat_8 are one name."""
+    return re.sub(r"[^a-z0-9]", "", sensor.lower())
+
+
 def _day(call: Call, text: str) -> datetime | None:
     if not text:
         return None
@@ -81,6 +86,9 @@ def _plan_catalog(call: Call) -> Planned:
         raise call.refuse("bbox is west, south, east, north in degrees.", code="BAD_REGION")
     if p.source == "api" and call.catalog_search is None:
         raise call.refuse("no STAC API is configured on this site.", code="NOT_FOUND", needs={"catalog": "api"})
+    if p.source == "folder" and not call.catalog:
+        raise call.refuse("no STAC folder is configured on this site, or it holds no item.", code="NOT_FOUND",
+                          needs={"catalog": "folder"})
     if p.source == "api" and p.bbox is None:
         raise call.refuse("a STAC API is asked for a place; give its bbox.", code="BAD_REGION", needs={"region": True})
     # an API is asked when the graph runs, not while it is checked
@@ -149,7 +157,7 @@ def _sifted(p: CatalogParams, held: Sequence[dict[str, Any]], start: datetime | 
         when = datetime.fromisoformat(day) if day else None
         if when and ((start and when.date() < start.date()) or (end and when.date() > end.date())):
             continue
-        if p.sensor and p.sensor.lower() not in str(entry["sensor"]).lower():
+        if p.sensor and _bare(p.sensor) not in _bare(str(entry["sensor"])):
             continue
         if p.collections and entry["source"] in ("folder", "api") and entry.get("collection") not in p.collections:
             continue

@@ -132,6 +132,10 @@ PLANNED: list[tuple[str, str, list[str], str]] = [
     ("series", "Which dates are missing from the series?", ["catalog"], "missing"),
     ("series", "Are there gaps in the series, if there is one every 16 days?", ["catalog"], "missing"),
     ("series", "How many images are there?", ["catalog"], "held"),
+    ("series", "Which Sentinel-2 L2A images are there in the project in 2014?", ["catalog"], "held"),
+    ("series", "How many Landsat 8 scenes are in the STAC folder?", ["catalog"], "held"),
+    ("series", "Which dates are missing in the STAC API, if there is one every 5 days?", ["catalog"], "missing"),
+    ("series", "Which MODIS dates are missing from the series in the project?", ["catalog"], "missing"),
 ]
 
 
@@ -312,6 +316,23 @@ def test_a_statistic_by_month_or_year_is_that_of_the_pixels_too(text: str, stati
         nodes: Any = s.arguments["nodes"]
         assert (nodes[-1]["params"]["statistic"], nodes[-2]["params"]["method"]) == (statistic, method)
     assert made.answer is not None and made.answer.options["phrase"] == title
+
+
+def test_a_catalogue_is_asked_for_place_period_sensor_and_level() -> None:
+    def catalogue(text: str, **more: Any) -> Any:
+        nodes: Any = plan("series", text, **more).steps[0].arguments["nodes"]
+        return nodes[0]["params"]
+
+    here = list((SETS | MORE)["series"][0].grid.lonlat_bounds())
+    asked = catalogue("Which Sentinel-2 L2A images are there in the project between 2014-01-01 and 2014-06-30?")
+    assert asked == {"source": "project", "sensor": "sentinel-2", "level": "L2A", "bbox": pytest.approx(here),
+                     "start": "2014-01-01", "end": "2014-06-30"}
+    drawn = {"type": "Polygon", "coordinates": [[[10.0, 48.0], [11.0, 48.0], [11.0, 49.0], [10.0, 48.0]]]}
+    asked = catalogue("How many level 1C scenes are in the STAC API?", region=drawn)
+    assert asked == {"source": "api", "level": "L1C", "bbox": [10.0, 48.0, 11.0, 49.0]}
+    assert catalogue("Which images are in the catalogue?")["source"] == "all"
+    assert catalogue("Which images are there?") == {"source": "question"}
+    assert plan("pictures", "Which images are in the project?").code == "NEEDS_REGION"
 
 
 def test_options_of_a_multiple_choice_are_matched() -> None:
