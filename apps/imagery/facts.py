@@ -42,6 +42,8 @@ class BandFacts(BaseModel):
     unit: ShortText = ""
     valid_range: tuple[float, float] | None = None
     wavelength_nm: Finite = Field(default=None, description="centre wavelength that the band's own tags tell")
+    native_gsd_m: float | None = Field(default=None, gt=0, description="of a stack: ground size of the pixels that were measured")
+    resampled: str = Field(default="", max_length=120, description="of a stack: how they came onto its grid")
 
 
 class RasterFacts(BaseModel):

@@ -89,6 +89,8 @@ def bands_of(check: Check, when: datetime | None) -> list[Band]:
                 valid_range=fact.valid_range,
                 description=fact.description[:200],
                 wavelength_nm=wavelength,
+                native_gsd_m=fact.native_gsd_m,
+                resampled=fact.resampled,
                 is_amplitude=check.facts.is_amplitude,
                 scheme=_scheme(check, i) if role == "qa" else "",
             )

@@ -37,6 +37,10 @@ class Scene(models.Model):
     findings = models.JSONField(default=list, blank=True)
     statistics = models.JSONField(null=True, blank=True)
     sources = models.JSONField(default=list, blank=True, help_text="Of a stack: name and digest of each file, in band order")
+    part_of = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="parts",
+                                help_text="The stack that its bands went into last; it stays a scene of its own")
+    readings = models.JSONField(
+        default=list, blank=True, help_text="Append-only: each time it was read anew, by whom, and what changed")
     error = models.JSONField(null=True, blank=True)
     footprint = models.GeometryField(srid=4326, geography=True, null=True, blank=True)
     acquired_at = models.DateTimeField(null=True, blank=True, db_index=True)

@@ -35,6 +35,7 @@ from apps.imagery.hints import SceneHints
 from apps.imagery.ingest import ingest_file
 from apps.imagery.inspect import finish, inspect
 from apps.imagery.models import Region, Scene, Upload
+from apps.imagery.nesting import Wish
 from apps.imagery.quota import room_for
 from apps.imagery.readers import open_scene
 from apps.imagery.selectors import waiting_keys
@@ -73,9 +74,7 @@ def check_file(path: Path) -> None:
 # --- uploads
 
 
-def upload_start(
-    *, user: Any, project: Project, name: str, size_bytes: int, sha256: str = "", fingerprint: str = ""
-) -> Upload:
+def upload_start(*, user: Any, project: Project, name: str, size_bytes: int, sha256: str = "", fingerprint: str = "") -> Upload:
     """Room for one file. The caller has checked that the user may ingest into the project.
 
     UserError: BAD_ARGUMENT for a name or size that cannot be, TOO_LARGE, OVER_QUOTA (of the person, the project or the disk).
@@ -496,9 +495,7 @@ def scene_retry(*, scene: Scene, hints: SceneHints | None = None) -> Scene:
     with transaction.atomic():
         held = Scene.objects.select_for_update().get(pk=scene.pk)
         if held.status != Scene.FAILED:
-            raise UserError(
-                "CONFLICT", f"“{held.name}” did not fail.", f"It is {held.status}.", "Reload the page.", status=409
-            )
+            raise UserError("CONFLICT", f"“{held.name}” did not fail.", f"It is {held.status}.", "Reload the page.", status=409)
         held.status, held.error = Scene.INGESTING, None
         if hints is not None:
             held.hints = hints.model_dump(mode="json", exclude_defaults=True)
@@ -537,29 +534,34 @@ def scene_delete(*, scene: Scene) -> None:
 # --- stacks
 
 
-def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, name: str = "") -> Scene:
-    """One scene of several files that each hold bands of it, in the order given: same grid, data types that fit into one.
+def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, name: str = "", wish: Wish = "auto") -> Scene:
+    """One scene of several files that each hold bands of it, in the order given: grids that lie in each other, data types that
+    fit into one. ``wish`` says onto which grid bands of several sizes come; what was done to each is told by its band.
 
     Roles, dates and fill are derived anew over all bands; what a person said alike of every file (unit, scale, nodata, …) is
-    said of the stack. The files stay as scenes of their own. UserError BAD_ARGUMENT
-    where they do not fit each other.
+    said of the stack. The files stay as scenes of their own, as parts of it. UserError BAD_ARGUMENT where they do not fit each
+    other.
     """
-    from apps.imagery.stacking import check_stack, stack_facts, stack_name, write_stack
+    from apps.imagery.stacking import plan_stack, stack_facts, stack_name, write_stack
 
-    infos = [s.scene_info for s in scenes]
-    check_stack(infos)
+    infos, facts = [s.scene_info for s in scenes], [RasterFacts.model_validate(s.facts) for s in scenes]
+    plan = plan_stack(infos, facts, wish)
     name = clean_name(name or stack_name([i.name for i in infos]))
-    facts = [RasterFacts.model_validate(s.facts) for s in scenes]
     root: Path = settings.UPLOADS_ROOT
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="stack-", dir=root) as folder:
         target = Path(folder) / "stack.tif"
-        paths = [blob_path(cast(str, s.cog_id)) for s in scenes]
-        counts = write_stack(paths, target, [i.name for i in infos])
+        counts = write_stack(infos, facts, [blob_path(cast(str, s.cog_id)) for s in scenes], plan, target)
         with transaction.atomic():
             room_for(project, name, target.stat().st_size)
             cog = artifact_put(data=target, project_id=project.pk, media_type=COG_TYPE, name=f"{Path(name).stem}.tif")
-    sources = [{"name": i.name, "artifact": i.artifact, "n_bands": len(i.bands)} for i in infos]
+    stacked = stack_facts(facts, infos, plan)
+    how = iter(stacked.bands)
+    sources = [
+        {"name": i.name, "artifact": i.artifact, "n_bands": len(i.bands), "gsd_m": i.effective_gsd_m,
+         "resampled": "; ".join(dict.fromkeys(next(how).resampled for _ in i.bands))}
+        for i in infos
+    ]  # fmt: skip
     dates = {i.acquired_at for i in infos if i.acquired_at}
     own = {"roles", "looks_right", "variable", "time_index"}
     said = [SceneHints.model_validate(s.hints).model_dump(exclude=own) for s in scenes]
@@ -570,30 +572,34 @@ def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, 
         hints=hints.model_dump(mode="json", exclude_defaults=True),
     )  # fmt: skip
     try:
-        _settle(scene, stack_facts(facts, [i.name for i in infos], name), counts, cog.digest, hints)
+        _settle(scene, stacked, counts, cog.digest, hints)
     except BaseException:
         scene.delete()
         raise
+    Scene.objects.filter(pk__in=[s.pk for s in scenes]).update(part_of=scene)
     scene.refresh_from_db()
     return scene
 
 
-def scenes_of_band_files(*, project: Project, scenes: Sequence[Scene]) -> list[Scene]:
-    """One stacked scene where every file holds one band of another known role, all on one grid, of types that fit into one and
-    of no two dates; else the scenes as they are."""
-    from apps.imagery.stacking import common_dtype
+def scenes_of_band_files(*, project: Project, scenes: Sequence[Scene], wish: Wish = "auto") -> list[Scene]:
+    """One stacked scene where every file holds one band of another known role, on grids that lie in each other, of types that fit
+    into one and of no two dates; else the scenes as they are. A band that a product delivers at several resolutions is taken
+    at its finest."""
+    from apps.imagery.stacking import finest_of_each, plan_stack
 
-    infos = [s.scene_info for s in scenes]
+    chosen = [scenes[k] for k in finest_of_each([s.scene_info for s in scenes])]
+    infos = [s.scene_info for s in chosen]
     roles = [i.bands[0].role for i in infos if len(i.bands) == 1]
     is_one = (
-        len(infos) > 1
-        and len(set(roles)) == len(infos)
-        and "unknown" not in roles
-        and len({i.grid for i in infos}) == 1
-        and common_dtype([i.dtype for i in infos]) is not None
-        and len({i.acquired_at for i in infos}) == 1
+        len(infos) > 1 and len(set(roles)) == len(infos) and "unknown" not in roles and len({i.acquired_at for i in infos}) == 1
     )
-    return [scene_stack(project=project, scenes=scenes)] if is_one else list(scenes)
+    if not is_one:
+        return list(scenes)
+    try:
+        plan_stack(infos, [RasterFacts.model_validate(s.facts) for s in chosen], wish)
+    except UserError:
+        return list(scenes)
+    return [scene_stack(project=project, scenes=chosen, wish=wish)]
 
 
 # --- regions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rasterio.shutil import copy as rasterio_copy
 from rasterio.transform import Affine
 
 from apps.core.geo.grid import Grid
+from apps.core.ports import Window
 from apps.imagery.readers import GDAL_OPTIONS
 
 # The blocks of all bands of one place stay below this: whoever reads them all holds them at once.
@@ -169,34 +170,34 @@ def png_bytes(rgba: NDArray[np.uint8]) -> bytes:
     return out.getvalue()
 
 
-def join_bands(paths: Sequence[Path], plain: Path, target: Path, descriptions: Sequence[str]) -> int:
-    """Writes all bands of our COGs at ``paths`` (equal grids, data types that fit into one of them) as one COG at ``target``,
-    block by block; ``plain`` is scratch. Returns the number of bands."""
-    with rasterio.Env(**STREAM_OPTIONS), ExitStack() as stack:
-        parts = [stack.enter_context(rasterio.open(p, driver="GTiff")) for p in paths]
-        count, first = sum(p.count for p in parts), parts[0]
-        dtype = np.result_type(*(np.dtype(p.dtypes[0]) for p in parts))
-        side = block_size(count, dtype.itemsize)
-        nodata = {p.nodata for p in parts}
-        profile: dict[str, Any] = {"nodata": nodata.pop() if len(nodata) == 1 else None}
-        if first.crs:
-            profile["crs"] = first.crs
-        if not first.transform.is_identity:
-            profile["transform"] = first.transform
+@dataclass(frozen=True, slots=True)
+class BandSource:
+    """One band of a stack: what it is called, its nodata, and its stored values in a window of the stack's grid."""
+
+    description: str
+    nodata: float | None
+    read: Callable[[Window], NDArray[Any]]
+
+
+def join_bands(sources: Sequence[BandSource], grid: Grid, dtype: str, plain: Path, target: Path) -> None:
+    """Writes bands as one COG on ``grid`` at ``target``, block by block; ``plain`` is scratch. Fractions are rounded where
+    ``dtype`` holds whole numbers."""
+    count, kind = len(sources), np.dtype(dtype)
+    side = block_size(count, kind.itemsize)
+    nodata = {s.nodata for s in sources}
+    with rasterio.Env(**STREAM_OPTIONS):
         with rasterio.open(
-            plain, "w", driver="GTiff", width=first.width, height=first.height, count=count, dtype=str(dtype), tiled=True,
-            blockxsize=side, blockysize=side, bigtiff="IF_SAFER", interleave=interleave(count, str(dtype)), **profile,
+            plain, "w", driver="GTiff", count=count, dtype=dtype, tiled=True, blockxsize=side, blockysize=side,
+            bigtiff="IF_SAFER", interleave=interleave(count, dtype), nodata=nodata.pop() if len(nodata) == 1 else None,
+            **grid_profile(grid),
         ) as out:  # fmt: skip
-            for _, window in out.block_windows(1):
-                at = 1
-                for part in parts:
-                    for band in part.indexes:
-                        out.write(part.read(band, window=window).astype(dtype, copy=False), at, window=window)
-                        at += 1
-            at = 1
-            for part, text in zip(parts, descriptions, strict=True):
-                for band in part.indexes:
-                    out.set_band_description(at, part.descriptions[band - 1] or text)
-                    at += 1
-        write_cog_of_plain(plain, target, n_bands=count, dtype=str(dtype))
-        return int(count)
+            for _, place in out.block_windows(1):
+                window = (place.col_off, place.row_off, place.width, place.height)
+                for at, source in enumerate(sources, 1):
+                    held = source.read(window)
+                    if kind.kind in "iu" and held.dtype.kind == "f":
+                        held = np.rint(held)
+                    out.write(held.astype(kind, copy=False), at, window=place)
+            for at, source in enumerate(sources, 1):
+                out.set_band_description(at, source.description)
+        write_cog_of_plain(plain, target, n_bands=count, dtype=dtype)

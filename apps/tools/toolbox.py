@@ -44,6 +44,7 @@ from apps.tools.contract import (
     ToolOutcome,
     input_ref,
 )
+from apps.tools.native import coarse_sentences, resampling_of
 from apps.tools.sentences import validation_sentence, without_paths
 from apps.tools.witness import WitnessReader
 
@@ -210,9 +211,13 @@ class LocalToolBox:
                               log=tuple(recording.lines), reason=reason, needs=needs),
                 result=Result(kind=cast(Any, _failed_kind(tool, parsed))),
                 provenance=Provenance(tool_version=TOOL_VERSION, seed=ctx.seed, revision=ctx.revision, packages=packages))
+        for sentence in coarse_sentences(outcome.inputs):
+            recording.log("warning", sentence)
         return Observation(
             **common, configuration=outcome.configuration, arguments_passed=outcome.arguments_passed, inputs=outcome.inputs,
-            evidence=_witnessed(outcome.evidence, recording), result=outcome.result,
+            evidence=_witnessed(_with_source(outcome.evidence, resampling_of(outcome.inputs, ctx.question.scenes)),
+                                recording),
+            result=outcome.result,
             status=Status(state=outcome.state, started_at=recording.started_at, elapsed_s=recording.elapsed(),
                           log=tuple(recording.lines), reason=without_paths(outcome.reason), needs=outcome.needs),
             provenance=Provenance(tool_version=TOOL_VERSION, seed=ctx.seed, device=outcome.device, revision=ctx.revision,
@@ -221,8 +226,13 @@ class LocalToolBox:
 
 def _witnessed(evidence: Evidence, recording: _Recording) -> Evidence:
     """The evidence with single pixels as the tool's readers gave them."""
-    seen = {scene_id: found for scene_id, reader in recording.readers.items() if (found := reader.seen())}
-    return evidence.model_copy(update={"source": {**evidence.source, "pixels_read": seen}}) if seen else evidence
+    seen: dict[str, JsonValue] = {
+        scene_id: {**found} for scene_id, reader in recording.readers.items() if (found := reader.seen())}
+    return _with_source(evidence, {"pixels_read": seen} if seen else {})
+
+
+def _with_source(evidence: Evidence, more: Mapping[str, JsonValue]) -> Evidence:
+    return evidence.model_copy(update={"source": {**evidence.source, **more}}) if more else evidence
 
 
 def _failed_kind(tool: str, parsed: AnyArguments | None) -> str:

@@ -76,6 +76,9 @@ class BandRef(Frozen):
     index: int = Field(ge=1)
     role: str = Field(max_length=40)
     unit: str = Field(default="DN", max_length=40)
+    native_gsd_m: float | None = Field(
+        default=None, gt=0, description="ground size of the pixels that were measured, where the raster's are of another size"
+    )
 
 
 class InputRef(Frozen):

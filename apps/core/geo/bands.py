@@ -78,3 +78,6 @@ class Band(BaseModel):
     wavelength_nm: float | None = None
     is_amplitude: bool = Field(default=False, description="amplitudes of samples that the file has as complex numbers")
     scheme: str = Field(default="", max_length=40, description="how a quality band's bits or classes are read: landsat_c2, …")
+    native_gsd_m: float | None = Field(
+        default=None, gt=0, description="ground size of the pixels that were measured, where the raster's are of another size")
+    resampled: str = Field(default="", max_length=120, description="how they came onto the raster's grid; '' for as measured")

@@ -34,6 +34,11 @@ class SceneInfo(BaseModel):
     def bands_with_role(self, role: str) -> tuple[Band, ...]:
         return tuple(b for b in self.bands if b.role == role)
 
+    def native_ratio(self, band: Band) -> float:
+        """How many pixels of the grid, along a side, stand for one that was measured; 1 where they are the measured ones."""
+        gsd = self.effective_gsd_m
+        return max(1.0, band.native_gsd_m / gsd) if band.native_gsd_m is not None and gsd else 1.0
+
     @property
     def roles(self) -> frozenset[str]:
         return frozenset(b.role for b in self.bands if b.role != "unknown")

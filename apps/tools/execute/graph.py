@@ -46,6 +46,7 @@ from apps.tools.execute.types import (
     ValueType,
     node_place,
 )
+from apps.tools.native import half_pixel_words, native_ratio
 from apps.tools.outline import outline_areas_m2, outline_px
 from apps.tools.region import RegionMask
 from apps.tools.sentences import as_sentence, validation_sentence
@@ -212,7 +213,8 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         ctx.log("info", f"Work that was cut off went on: {engine.n_resumed} windows had been read before.")
     if checkpoint is not None:
         checkpoint.forget()
-    _bound_area(program, run, layers)
+    inputs = _inputs(program, used, ctx)
+    _bound_area(program, run, layers, native_ratio(inputs))
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
     _tell_left_in(program, used, evidence, ctx)
@@ -241,14 +243,15 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         n, why = next(iter(failed.items()))
         reason = f"{len(failed)} node{'s' if len(failed) > 1 else ''} failed; {n}: {why}"
     return ToolOutcome(
-        configuration=configuration, result=result, evidence=evidence, inputs=_inputs(program, used, ctx),
+        configuration=configuration, result=result, evidence=evidence, inputs=inputs,
         arguments_passed=_arguments_passed(program, asked, region, region_crs),
         state="partial" if failed else "ok", reason=reason[:2000])
 
 
-def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]]) -> None:
-    """Bounds of an area or share that is the output: its mask's outline moved by half a pixel in and out. None for a mask that
-    was not kept whole or has too many pixels for a second look."""
+def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]], ratio: float) -> None:
+    """Bounds of an area or share that is the output: its mask's outline moved by half a pixel in and out, of those that were
+    measured: ``ratio`` of the mask's along a side. None for a mask that was not kept whole or has too many pixels for a second
+    look."""
     node, value = program.nodes[program.output], run.values.get(program.output)
     name = {"raster.summarize.area": "area", "raster.summarize.share": "share"}.get(node.op)
     kept = next((t[1] for n, t in layers if n in node.inputs), None)
@@ -256,27 +259,28 @@ def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]]) -
             or kept.data.size > OUTLINE_LIMIT_PX or not isinstance(value.value, (int, float)):
         return
     kind, out = program.type_of(node.inputs[0]), program.planned[program.output].type
+    half = 0.5 * ratio
     if name == "area":
         area, valid_m2 = value.evidence.get("area_m2"), value.evidence.get("valid_m2")
         if not isinstance(area, (int, float)) or not isinstance(valid_m2, (int, float)):
             return
         inner_m2, outer_m2, n_inner, n_outer = outline_areas_m2(kept.data, kept.valid, kept.grid, kind.gsd_m)
         scale = factor(str(getattr(out, "unit", "m2")), AREA_M2, "area")
-        bounds = (max(0.0, area - 0.5 * inner_m2) / scale, min(float(valid_m2), area + 0.5 * outer_m2) / scale)
+        bounds = (max(0.0, area - half * inner_m2) / scale, min(float(valid_m2), area + half * outer_m2) / scale)
     else:
         inner, outer = outline_px(kept.data, kept.valid)
         n_inner, n_outer, n_true = int(inner.sum()), int(outer.sum()), int(str(value.evidence["n_true"]))
         scale = factor(str(getattr(out, "unit", "1")), SHARE, "share")
         whole = value.n_valid * scale
-        bounds = (max(0.0, n_true - 0.5 * n_inner) / whole, min(float(value.n_valid), n_true + 0.5 * n_outer) / whole)
+        bounds = (max(0.0, n_true - half * n_inner) / whole, min(float(value.n_valid), n_true + half * n_outer) / whole)
         if value.evidence.get("weights") == "area":
             true_m2, valid_m2 = (float(str(value.evidence[k])) for k in ("numerator", "denominator"))
             inner_m2, outer_m2, _, _ = outline_areas_m2(kept.data, kept.valid, kept.grid, kind.gsd_m)
-            bounds = (max(0.0, true_m2 - 0.5 * inner_m2) / valid_m2 / scale,
-                      min(valid_m2, true_m2 + 0.5 * outer_m2) / valid_m2 / scale)
+            bounds = (max(0.0, true_m2 - half * inner_m2) / valid_m2 / scale,
+                      min(valid_m2, true_m2 + half * outer_m2) / valid_m2 / scale)
     run.values[program.output] = replace(value, interval=bounds, evidence=value.evidence | {
         "edge_px": n_inner, "outer_edge_px": n_outer, "interval": [*bounds],
-        "interval_from": "the outline moved by half a pixel in and out"})
+        "interval_from": half_pixel_words(ratio)})
 
 
 def _place_region(engine: Engine, names: Mapping[Grid, str], region: Mapping[str, Any] | None, ctx: ToolContext) -> None:

@@ -15,7 +15,13 @@ from apps.tools.contract import ToolContext
 from apps.tools.measure.clip import ground_of
 from apps.tools.measure.figure import Figure, widen_by_accuracy
 from apps.tools.measure.layers import Measured, needs_length
+from apps.tools.native import half_pixel_words, native_ratio
 from apps.tools.outline import outline_areas_m2, outline_px
+
+
+def _ratio(subject: Measured) -> float:
+    """Pixels along a side of the coarsest one that was measured, of the bands that a layer was made of."""
+    return native_ratio(subject.parent.inputs) if subject.parent is not None else 1.0
 
 
 def measure_area(ctx: ToolContext, subject: Measured) -> Figure:
@@ -25,13 +31,14 @@ def measure_area(ctx: ToolContext, subject: Measured) -> Figure:
         assert subject.valid is not None and subject.grid is not None
         found = area_of_mask_m2(subject.mask, subject.grid, subject.gsd_m)
         inner_m2, outer_m2, n_inner, n_outer = outline_areas_m2(subject.mask, subject.valid, subject.grid, subject.gsd_m)
-        low, high = found.area_m2 - 0.5 * inner_m2, found.area_m2 + 0.5 * outer_m2
+        ratio = _ratio(subject)
+        low, high = max(0.0, found.area_m2 - 0.5 * ratio * inner_m2), found.area_m2 + 0.5 * ratio * outer_m2
         n_valid = int(subject.valid.sum())
         return Figure(found.area_m2, low, high, None, {
             "method": found.method, "grid_m2": found.grid_m2, "geodesic_m2": found.geodesic_m2, "valid_px": n_valid,
             "edge_px": n_inner, "outer_edge_px": n_outer,
             "pixel_area_m2": found.area_m2 / found.n_px if found.n_px else None,
-            "interval_from": "the outline moved by half a pixel in and out"}, found.n_px, n_valid, found.n_px)
+            "interval_from": half_pixel_words(ratio)}, found.n_px, n_valid, found.n_px)
     flat = [g.geom_type for g in subject.features or [] if g.area == 0]
     if flat and len(flat) == len(subject.features or []):
         raise ModelError(f"{subject.source.name} holds no polygon but {', '.join(sorted(set(flat)))}; lines and points have no "
@@ -53,7 +60,7 @@ def measure_area(ctx: ToolContext, subject: Measured) -> Figure:
     px = float(sum(g.area for g in subject.features or [])) if subject.crs == "image" else None
     edge = _feature_edge_m2(subject)
     if edge:
-        evidence["interval_from"] = "the outlines moved by half a pixel in and out"
+        evidence["interval_from"] = half_pixel_words(_ratio(subject), "outlines")
         return Figure(total, max(0.0, total - edge), total + edge, None, evidence, total, None, None if px is None else round(px),
                       items)
     out = Figure(total, None, None, None, evidence, total, None, None if px is None else round(px), items)
@@ -64,12 +71,12 @@ def measure_area(ctx: ToolContext, subject: Measured) -> Figure:
 
 
 def _feature_edge_m2(subject: Measured) -> float | None:
-    """Half a pixel along all outlines, in m²; None for vectors without pixels."""
+    """Half a measured pixel along all outlines, in m²; None for vectors without pixels."""
     if subject.crs != "image" or subject.gsd_m is None or not subject.features:
         return None
     if subject.source.mode == "extent":
         return None
-    return float(sum(g.length for g in subject.features)) * 0.5 * subject.gsd_m ** 2
+    return float(sum(g.length for g in subject.features)) * 0.5 * _ratio(subject) * subject.gsd_m ** 2
 
 
 def to_map(subject: Measured, geometry: BaseGeometry) -> tuple[BaseGeometry, str]:
@@ -125,12 +132,12 @@ def measure_area_or_px(ctx: ToolContext, subject: Measured) -> Figure:
     if subject.mask is not None:
         assert subject.valid is not None
         inner, outer = outline_px(subject.mask, subject.valid)
-        n = int(subject.mask.sum())
-        return Figure(n, n - 0.5 * int(inner.sum()), n + 0.5 * int(outer.sum()), None,
+        n, half = int(subject.mask.sum()), 0.5 * _ratio(subject)
+        return Figure(n, max(0.0, n - half * int(inner.sum())), n + half * int(outer.sum()), None,
                       {"method": "pixels", "edge_px": int(inner.sum()), "outer_edge_px": int(outer.sum()),
-                       "interval_from": "the outline moved by half a pixel in and out"}, n, None, n)
+                       "interval_from": half_pixel_words(_ratio(subject))}, n, None, n)
     whole = shapely.union_all(subject.features or [])
-    px, edge = float(whole.area), 0.5 * float(whole.length)
+    px, edge = float(whole.area), 0.5 * _ratio(subject) * float(whole.length)
     return Figure(px, max(0.0, px - edge) if edge else None, px + edge if edge else None, None, {
-        "method": "pixels", "interval_from": "the outlines moved by half a pixel in and out" if edge else None},
+        "method": "pixels", "interval_from": half_pixel_words(_ratio(subject), "outlines") if edge else None},
         numerator=px, n_px=round(px))

@@ -36,6 +36,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "layer_has_its_size",
         "layers_in_one_crs",
         "gsd_matches_crs",
+        "native_pixels_told",
         "gsd_present",
         "area_method_lawful",
         "mask_holds_its_points",

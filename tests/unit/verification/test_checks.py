@@ -35,6 +35,7 @@ from tests.unit.verification import (
     samples_layers,
     samples_marks,
     samples_meanings,
+    samples_natives,
     samples_new,
     samples_places,
     samples_veils,
@@ -530,6 +531,7 @@ EXAMPLES |= samples_marks.EXAMPLES
 EXAMPLES |= samples_densities.EXAMPLES
 EXAMPLES |= samples_layers.EXAMPLES
 EXAMPLES |= samples_veils.EXAMPLES
+EXAMPLES |= samples_natives.EXAMPLES
 EXAMPLES |= samples_drawn.EXAMPLES
 EXAMPLES |= samples_places.EXAMPLES
 EXAMPLES |= samples_meanings.EXAMPLES
