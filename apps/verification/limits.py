@@ -52,6 +52,10 @@ class Limits(BaseModel):
     cloudy_share: float = Field(
         default=0.05, description="share of flagged pixels above which a figure without them is asked for"
     )
+    least_region_share: float = Field(default=0.5, description="share of a region that must lie on the image for a figure of it")
+    least_period_share: float = Field(
+        default=0.5, description="share of a year or season that the dates must stand for, for a figure of it"
+    )
     other_date_days: int = Field(default=40, description="another date that may be asked for lies at most so far away")
     hole_factor: float = Field(default=2.5, description="a gap in a series longer than this times the median gap is a hole")
     # plausibility
@@ -65,6 +69,15 @@ class Limits(BaseModel):
     hours_apart: float = Field(default=4.0, description="hours of the sun so far apart are two times of the day")
     red_over_nir_share: float = Field(
         default=0.5, description="share of a scene brighter in red than ground can be from which its bands are exchanged"
+    )
+    nir_apart: float = Field(
+        default=0.15, description="correlation by which near infrared may go with green and with blue more than red does"
+    )
+    red_leads_share: float = Field(
+        default=0.15, description="share of a scene 1.3 times as bright in red as in green and in near infrared that is odd…"
+    )
+    red_leads_apart: float = Field(
+        default=0.08, description="…where near infrared goes with visible bands so much more than red does"
     )
     degenerate_share: float = Field(default=1e-4, description="a share this near to 0 or 1 is called degenerate")
     size_spread: float = Field(default=25.0, description="largest over median object area that is still one class")

@@ -142,31 +142,26 @@ def unit_named(text: str) -> str:
     return _UNITS.get(word, "")
 
 
+def metrics_named(text: str) -> list[str]:
+    """Every metric that the words name, the one that they fix first: density, trend, ratio, distance, area, count."""
+    unit = unit_named(text)
+    named = {
+        "density": unit.startswith("1/") or re.search(r"\bdensit(?:y|ies) of\b", text),
+        "trend": re.search(r"\b(trend|slope|per year)\b", text),
+        "ratio": re.search(r"\b(share|fraction|proportion|percentage)\b|what percent|how many percent", text) or unit == "%",
+        "distance": re.search(r"\b(how far|distance)\b", text),
+        "area": re.search(r"\b(how much area|what area|what is the area|total area|how large is the area)\b", text)
+        or unit in ("ha", "km2", "m2", "acre"),
+        "count": re.search(r"\bhow many\b", text)
+        and not unit
+        and not re.search(r"how many (pixels|bands|dates|images|scenes|years|months|days)", text),
+    }
+    return [metric for metric, is_named in named.items() if is_named]
+
+
 def metric_named(text: str) -> str:
     """count, area, ratio, distance, trend or density; '' where the words fix none."""
-    unit = unit_named(text)
-    if unit.startswith("1/") or re.search(r"\bdensit(?:y|ies) of\b", text):
-        return "density"
-    if re.search(r"\b(trend|slope|per year)\b", text):
-        return "trend"
-    if re.search(r"\b(share|fraction|proportion|percentage)\b|what percent|how many percent", text) or unit == "%":
-        return "ratio"
-    if re.search(r"\b(how far|distance)\b", text):
-        return "distance"
-    if re.search(r"\b(how much area|what area|what is the area|total area|how large is the area)\b", text) or unit in (
-        "ha",
-        "km2",
-        "m2",
-        "acre",
-    ):
-        return "area"
-    if (
-        re.search(r"\bhow many\b", text)
-        and not unit
-        and not re.search(r"how many (pixels|bands|dates|images|scenes|years|months|days)", text)
-    ):
-        return "count"
-    return ""
+    return next(iter(metrics_named(text)), "")
 
 
 def days_named(text: str) -> list[date]:

@@ -221,37 +221,50 @@ def statistic_as_asked(case: Case) -> Finding:
     return passed("The statistic is the one asked.", measured=sorted(used), expected=sorted(named), at=("/arguments/nodes",))
 
 
+_METRIC_KINDS: dict[str, frozenset[str]] = {
+    "count": frozenset({"count"}),
+    "area": frozenset({"area"}),
+    "ratio": frozenset({"ratio", "area"}),
+    "distance": frozenset({"distance", "length"}),
+    "trend": frozenset({"trend", "series", "statistic"}),
+    "density": frozenset({"ratio"}),
+}
+# What is neither the metric that is asked for nor a step on the way to it.
+_OTHER_KINDS: dict[str, frozenset[str]] = {
+    "count": frozenset({"area", "distance", "length"}),
+    "area": frozenset({"count", "distance", "length"}),
+    "ratio": frozenset({"distance", "length"}),
+    "distance": frozenset({"area", "count", "ratio"}),
+    "density": frozenset({"distance"}),
+}
+
+
 @check(
     "metric_as_asked",
-    "warn",
     catches=("wrong metric",),
     reads=("/arguments/spec/metric", "/result/kind", "/task/question"),
     family="contract",
 )
 def metric_as_asked(case: Case) -> Finding:
-    """How many → count, how much area → area, what share → ratio, how far → distance, how many per km² → density."""
-    named = words.metric_named(case.text)
+    """How many → count, how much area → area, what share → ratio, how far → distance, how many per km² → density. What may be a
+    step on the way is warned of, what cannot be is no answer."""
+    named = words.metrics_named(case.text)
     if not named or case.kind not in NUMERIC_KINDS | {"boolean"} or (case.question is not None and case.question.choices):
         return not_applicable("the words fix no metric")
     if any(n["op"] == "raster.product.coregister" for n in case.nodes.values()):
         return not_applicable("the distance is the shift that co-registration tells")
-    fits = {
-        "count": {"count"},
-        "area": {"area"},
-        "ratio": {"ratio", "area"},
-        "distance": {"distance", "length"},
-        "trend": {"trend", "series", "statistic"},
-        "density": {"ratio"},
-    }[named]
-    is_other = case.observation.tool == "measure" and (metric_of(case) == "density") != (named == "density")
-    if case.kind not in fits or is_other:
+    asked = named[0]
+    is_other = case.observation.tool == "measure" and (metric_of(case) == "density") != (asked == "density")
+    if case.kind not in _METRIC_KINDS[asked] or is_other:
+        is_none = len(named) == 1 and case.kind in _OTHER_KINDS.get(asked, ())
         return failed(
-            f"The question asks for a {named}, the tool gives a {case.kind}.",
+            f"The question asks for a {asked}, the tool gives a {case.kind}.",
             measured=case.kind,
-            expected=named,
+            expected=asked,
             at=("/result/kind", "/task/question"),
+            severity=None if is_none else "warn",
         )
-    return passed("The metric is the one asked.", measured=case.kind, expected=named, at=("/result/kind",))
+    return passed("The metric is the one asked.", measured=case.kind, expected=asked, at=("/result/kind",))
 
 
 @check("task_is_the_questions", catches=("another question's result",), reads=("/task/question",), family="contract")

@@ -56,6 +56,27 @@ def evidence_present(case: Case) -> Finding:
     return passed("All evidence that the tool owes is there.", at=("/evidence",))
 
 
+def _reads(case: Case) -> bool:
+    """Whether the call names an image, a layer or a file, which the tool then read."""
+    if case.observation.tool == "perceive" or case.scene_ids:
+        return True
+    sources = case.arguments.get("sources")
+    held = [s for s in sources if isinstance(s, dict)] if isinstance(sources, list) else []
+    held += [node["params"] for node in case.nodes.values()]
+    return any(h.get(name) for h in held for name in ("layer", "image", "vector", "scene"))
+
+
+@check("call_on_record", catches=("missing evidence",), reads=("/arguments", "/arguments_passed", "/inputs"))
+def call_on_record(case: Case) -> Finding:
+    """The record says what was asked of the tool and what it read: without either nothing of it can be done again."""
+    observation = case.observation
+    if not observation.arguments and not observation.arguments_passed:
+        return inconclusive("The record does not say what was asked of the tool: nothing can be done again.", at=("/arguments",))
+    if not observation.inputs and _reads(case):
+        return inconclusive("The record names no input, although the call reads some.", at=("/inputs",))
+    return passed("Call and inputs are on record.", measured=len(observation.inputs), unit="inputs", at=("/arguments", "/inputs"))
+
+
 @check("unit_known", catches=("wrong unit",), reads=("/result/unit",))
 def unit_known(case: Case) -> Finding:
     """The unit of a numeric result is in the table of units, so that it can be converted, or is the source's own."""

@@ -1,5 +1,5 @@
 """What is wrong with dates, thresholds and bands although every figure is worked out right: two times of the day in one trend,
-the earlier date taken from the later, linear power on decibels, bands called by each other's names."""
+the earlier date taken from the later, linear power on decibels."""
 
 from __future__ import annotations
 
@@ -275,48 +275,3 @@ def sum_of_what_adds_up(case: Case) -> Finding:
     if not seen:
         return not_applicable("nothing is added up")
     return passed("What is added up adds up.", measured=seen, at=("/arguments/nodes", "/inputs"))
-
-
-@check(
-    "red_and_nir_as_ground_reflects",
-    catches=("wrong pairing or band",),
-    limits=("red_over_nir_share", "full_look_px"),
-    reads=("/evidence/source/band_mapping", "/inputs"),
-    family="plausibility",
-)
-def red_and_nir_as_ground_reflects(case: Case) -> Finding:
-    """No ground reflects red more than twice as much as green and as near infrared: where most of a scene does, the band that is
-    called red is the infrared one."""
-    mapping = case.evidence("source", "band_mapping")
-    at = ("/evidence/source/band_mapping", "/inputs")
-    if not isinstance(mapping, dict):
-        return not_applicable("no bands on record")
-    for scene_id, roles in mapping.items():
-        scene = case.scenes.get(str(scene_id))
-        if scene is None or not isinstance(roles, dict) or not {"red", "nir"} <= set(roles) or not scene.bands_with_role("green"):
-            continue
-        if any(len(scene.bands_with_role(r)) != 1 for r in ("red", "nir", "green")):
-            continue
-        if scene.grid.width * scene.grid.height > case.limits.full_look_px:
-            return not_applicable("the scene is larger than it is looked at")
-        window = (0, 0, scene.grid.width, scene.grid.height)
-        try:
-            held = look_of(case).bands(scene, ("red", "nir", "green"), window)
-        except CannotLookError as why:
-            return not_applicable(str(why))
-        red, nir, green = (held[r] for r in ("red", "nir", "green"))
-        valid = red.valid & nir.valid & green.valid & (green.data > 0) & (nir.data > 0)
-        if valid.sum() < 100:
-            continue
-        odd = (red.data > 2 * nir.data) & (red.data > 2 * green.data) & valid
-        share = float(odd.sum() / valid.sum())
-        if share > case.limits.red_over_nir_share:
-            return failed(
-                "Most of the scene is more than twice as bright in red as in green and in near infrared, as no ground is; the "
-                "bands' names may be exchanged.",
-                measured=share,
-                expected=f"≤ {case.limits.red_over_nir_share:g}",
-                at=at,
-            )
-        return passed("Red and near infrared are as ground reflects them.", measured=share, at=at)
-    return not_applicable("no scene with green, red and near infrared in use")

@@ -1,5 +1,5 @@
-"""Consistency of what is held together: dates made of one unit, each of them once, classes of one legend, pixels of the size that
-was measured, formulas that mean something, and anomalies of one season."""
+"""Consistency of what is held together: dates made of one unit, each of them once, classes of one legend, formulas that
+mean something, and anomalies of one season."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.core.geo.scene import SceneInfo
-from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, passed
+from apps.verification.case import Case, Finding, failed, not_applicable, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.units import dimension
 
@@ -155,40 +155,6 @@ def _index_under(case: Case, names: Sequence[str]) -> str:
             if case.nodes[n]["op"].startswith("raster.product") and (params.get("index") or params.get("role")):
                 return str(params.get("index") or params.get("role"))
     return ""
-
-
-# Two grids whose pixels differ in side by more than this share do not hold the same sum.
-_SAME_SIDE = 0.005
-
-
-@check(
-    "sum_over_measured_pixels",
-    catches=("wrong GSD", "wrong unit", "wrong statistic"),
-    reads=("/arguments/nodes", "/result/layers"),
-    family="consistency",
-)
-def sum_over_measured_pixels(case: Case) -> Finding:
-    """Pixels are added up as they were measured: on pixels of half the side there are four times as many, each with the whole
-    value."""
-    node = case.nodes.get(case.output, {"op": "", "params": {}, "inputs": []})
-    if node["params"].get("statistic") != "sum" or not node["op"].startswith("raster.summarize."):
-        return not_applicable("nothing is added up")
-    under = case.upstream(case.output)
-    moved = [n for n in under if case.nodes[n]["op"] in ("raster.product.resample", "raster.product.reproject")]
-    at = ("/arguments/nodes", "/result/layers")
-    if not moved:
-        return passed("The pixels are the scene's own.", at=at)
-    layer = case.layer("raster") or case.layer("mask") or case.layer("classes")
-    here = layer.grid.gsd_m if layer is not None and layer.grid is not None else None
-    sides = sorted({s.grid.gsd_m for s in case.used_scenes if s.grid.gsd_m is not None})
-    if here is None or not sides:
-        return inconclusive("The grid that was added up over is not on record; hand over its layer.", at=at)
-    if any(abs(here / side - 1) > _SAME_SIDE for side in sides):
-        return failed(
-            "The sum is over pixels of another size than was measured: each has the value of an old one, but there are more or "
-            "fewer. Add up on the scene's own grid.",
-            measured=here, expected=sides, unit="m", at=at)  # fmt: skip
-    return passed("The pixels that were added up are as large as the scene's.", measured=here, expected=sides, unit="m", at=at)
 
 
 @check(

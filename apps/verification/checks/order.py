@@ -10,6 +10,7 @@ from apps.core.evidence.decision import Family
 ORDER: dict[Family, tuple[str, ...]] = {
     "contract": (
         "evidence_present",
+        "call_on_record",
         "unit_known",
         "unit_fits_kind",
         "value_fits_kind",
@@ -38,6 +39,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "gsd_matches_crs",
         "native_pixels_told",
         "gsd_present",
+        "scene_where_its_crs_is",
         "area_method_lawful",
         "mask_holds_its_points",
         "shift_believable",
@@ -59,6 +61,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "reflectance_scaled",
         "input_bands_as_scene",
         "band_roles_as_formula",
+        "bands_as_files_name_them",
         "no_band_twice",
         "fill_not_counted",
         "no_fill_value_in_raster",
@@ -80,6 +83,9 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "log_without_errors",
         "partial_is_explained",
         "every_polygon_listed",
+        "features_lost_are_told",
+        "region_on_the_images",
+        "periods_have_dates",
     ),
     "consistency": (
         "numerator_within_denominator",
@@ -145,6 +151,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "each_input_once",
         "classes_of_one_legend",
         "sum_over_measured_pixels",
+        "spread_over_measured_pixels",
         "formula_has_a_meaning",
         "dnbr_before_minus_after",
         "threshold_in_the_values_unit",

@@ -32,6 +32,7 @@ from tests.unit.verification import (
     samples_cuts,
     samples_densities,
     samples_drawn,
+    samples_foreign,
     samples_layers,
     samples_marks,
     samples_meanings,
@@ -535,6 +536,7 @@ EXAMPLES |= samples_natives.EXAMPLES
 EXAMPLES |= samples_drawn.EXAMPLES
 EXAMPLES |= samples_places.EXAMPLES
 EXAMPLES |= samples_meanings.EXAMPLES
+EXAMPLES |= samples_foreign.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 

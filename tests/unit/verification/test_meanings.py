@@ -92,7 +92,10 @@ def test_legends(change: dict[str, Any], wanted: str) -> None:
 
 def test_a_sum_of_which_no_grid_is_on_record_is_asked_for() -> None:
     made = m.coarser().but({"/arguments/nodes/3/params/statistic": "sum", "/result/layers": []})
-    assert outcome(made, "consistency.sum_over_measured_pixels") == "inconclusive"
+    # 90 m were asked for, of pixels of 30 m
+    assert outcome(made, "consistency.sum_over_measured_pixels") == "failed"
+    nowhere = made.but({"/arguments/nodes/2/params/resolution": ...})
+    assert outcome(nowhere, "consistency.sum_over_measured_pixels") == "inconclusive"
     assert outcome(m.coarser(), "consistency.sum_over_measured_pixels") == "not_applicable"
 
 
