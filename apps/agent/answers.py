@@ -257,6 +257,8 @@ def _value(recipe: AnswerRecipe, o: Observation) -> Finding:
     if span:
         level = f"{o.result.interval_level:.0%} ".replace("%", " %") if o.result.interval_level else ""
         text += f", {level}interval {span}"
+        if kind == "bounds":
+            text += f" (from {o.evidence.intermediate.get('interval_by')})"
         if kind == "floor":
             text += " at least, for nobody says how exactly it was drawn"
     p = o.evidence.intermediate.get("p_value") or _node_value(o, "p_value")
@@ -283,6 +285,24 @@ def _node_value(o: Observation, key: str) -> Any:
     output = o.arguments.get("output")
     found = [n for n in nodes if isinstance(n, dict) and n.get("id") == output] if isinstance(nodes, list) else []
     return found[0].get(key) if found else None
+
+
+def _apart(one: Observation, other: Observation) -> list[tuple[float, float] | None]:
+    """The intervals by which two figures are told apart. The outline of one region is the same on both dates: what it leaves open
+    moves both figures alike, and only what each did not see counts."""
+    both = (one, other)
+    are_bounds = all(o.evidence.intermediate.get("interval_is") == "bounds" for o in both)
+    if not are_bounds or one.arguments_passed.get("region") != other.arguments_passed.get("region"):
+        return [o.result.interval for o in both]
+    found: list[tuple[float, float] | None] = []
+    for o in both:
+        ends, value = o.evidence.intermediate.get("interval_missing"), o.result.value
+        if isinstance(ends, list):
+            low, high = (float(str(end)) for end in ends)
+            found.append((low, high))
+        else:
+            found.append((float(value), float(value)) if isinstance(value, int | float) else None)
+    return found
 
 
 def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) -> Finding:
@@ -315,7 +335,7 @@ def _compare(state: RunState, recipe: AnswerRecipe, parts: list[Observation]) ->
     warnings = tuple(
         f"The intervals of {labels[at]} and {labels[i]} overlap; which one is {word} is not certain."
         for i, o in enumerate(parts)
-        if i != at and overlaps(parts[at].result.interval, o.result.interval)
+        if i != at and overlaps(*_apart(parts[at], o))
     )
     phrase = str(recipe.options.get("phrase", ""))
     return Finding(

@@ -163,6 +163,12 @@ class RegionMask:
             return np.ones(window[:1:-1], dtype=bool)
         return self._filled(window)
 
+    def holds(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the centres of these pixels lie inside."""
+        if self.polygon is None:
+            return np.ones(rows.shape, dtype=bool)
+        return np.asarray(shapely.contains_xy(self._placed, cols + 0.5, rows + 0.5))
+
     @cached_property
     def _edges(self) -> NDArray[np.float64]:
         """(edges, 4): x0, y0, x1, y1 of every ring, in pixels, with y0 <= y1."""

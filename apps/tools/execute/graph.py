@@ -31,6 +31,7 @@ from apps.tools.execute import operators  # noqa: F401  (fills the registry)
 from apps.tools.execute.checkpoint import EVERY_S, Checkpoint
 from apps.tools.execute.left_in import left_in, tell_left_in
 from apps.tools.execute.quality import expand_quality, quality_band
+from apps.tools.execute.region_bounds import n_without_value
 from apps.tools.execute.streaming import Engine, LayerPixels, Program
 from apps.tools.execute.types import (
     OPERATORS,
@@ -215,6 +216,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         checkpoint.forget()
     inputs = _inputs(program, used, ctx)
     _bound_area(program, run, layers, native_ratio(inputs))
+    _bound_figure(program, engine, run)
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
     _tell_left_in(program, used, evidence, ctx)
@@ -246,6 +248,18 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
         configuration=configuration, result=result, evidence=evidence, inputs=inputs,
         arguments_passed=_arguments_passed(program, asked, region, region_crs),
         state="partial" if failed else "ok", reason=reason[:2000])
+
+
+def _bound_figure(program: Program, engine: Engine, run: _Run) -> None:
+    """Bounds of a mean or sum that is the output: by the pixels on the region's outline, and by those that have no value."""
+    value = run.values.get(program.output)
+    if value is None or value.within is None:
+        return
+    bounds = value.within(*n_without_value(program, engine, program.raster_inputs(program.output)[0]))
+    if bounds is not None:
+        run.values[program.output] = replace(value, interval=bounds.interval, evidence=value.evidence | bounds.evidence | {
+            "interval_from": bounds.text, "interval_by": bounds.short, "interval_is": "bounds",
+            "interval_missing": list(bounds.missing) if bounds.missing else None})
 
 
 def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]], ratio: float) -> None:
@@ -589,6 +603,8 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
     if output is not None and "weights" in output.evidence:
         intermediate |= {k: output.evidence[k] for k in ("weights", "by_area", "by_pixels") if k in output.evidence}
     has_interval = output is not None and output.interval is not None
+    if output is not None:
+        intermediate |= {k: v for k, v in output.evidence.items() if k in ("interval_is", "interval_by", "interval_missing")}
     intermediate["interval_from"] = (output.evidence.get("interval_from") if output is not None else None) or (
         "the operator's own, at its level" if has_interval else NO_INTERVAL)
     valid_share = None

@@ -17,6 +17,7 @@ from apps.tools.execute.accumulators import ClassCounts, Moments, OrderStatistic
 from apps.tools.execute.comparable import check_distinct, check_made_of_one_unit, check_series_alike, check_sum
 from apps.tools.execute.indices import VEGETATION_INDICES
 from apps.tools.execute.operators_products import same_grid
+from apps.tools.execute.region_bounds import EdgeValues, mean_within
 from apps.tools.execute.scales import (
     AreaMoments,
     PowerMean,
@@ -41,6 +42,7 @@ from apps.tools.execute.types import (
     ValueType,
     register,
 )
+from apps.tools.region import RegionMask
 from apps.tools.units import AREA_M2, SHARE, factor
 
 Statistic = Literal["mean", "median", "min", "max", "std", "percentile", "sum", "count", "range", "cv", "skewness", "kurtosis",
@@ -190,11 +192,18 @@ def _plan_statistic(call: Call) -> Planned:
             evidence["weights"] = weights
         if by_both:
             warnings = beside("mean", found[0].mean_by_area, found[0].mean, weights, source.unit)
-        return Value(value, n, evidence, warnings=warnings)
+        edges = next((a for a in found if isinstance(a, EdgeValues)), None)
+        return Value(value, n, evidence, warnings=warnings, within=mean_within(
+            found[0].mean, n, (found[0].low, found[0].high), edges, is_sum=p.statistic == "sum") if has_bounds and n else None)
+
+    # where pixels count by their area nothing is worked out
+    has_bounds = p.statistic in ("mean", "sum") and not by_both
 
     def reduce() -> list[Target]:
         made: list[Accumulator] = [accumulators_for(p, "area" if by_both else "pixels")]
         made += [PowerMean()] if is_power else []
+        if has_bounds and call.region is not None:
+            made.append(EdgeValues(RegionMask.of(call.region, call.region_crs, source.grid, source.scene_names)))
         return [((call.names[0],), a) for a in made]
 
     kind = ValueType("value", "statistic", source.quantity, unit_of_statistic(p, source.unit), range_of_statistic(p, source))

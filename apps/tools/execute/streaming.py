@@ -388,11 +388,12 @@ class Engine:
         parts: list[Any] = []
         for t, accumulator in one.targets:
             planes = [reads.plane(n, window) for n in t]
-            valid = reads.inside(t[0], window, inside)
+            beyond = getattr(accumulator, "sees_beyond", False)
+            valid = planes[0].valid if beyond else reads.inside(t[0], window, inside)
             for p in planes[1:]:
                 valid = both(valid, p.valid)
             held = tuple(p.held if getattr(accumulator, "takes_held", False) else p.data for p in planes)
-            known = reads.known(t[0], window) if len(t) == 1 else {}
+            known = reads.known(t[0], window) if len(t) == 1 and not beyond else {}
             parts.append(accumulator.gather(Sample(window, one.grid, held[0], valid, held, known)))
         # after the targets: what those computed of a node's cells are its figures
         figures = [self._figures_part(n, reads, window, inside, one.grid) for n in one.watched]

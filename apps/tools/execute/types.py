@@ -157,8 +157,25 @@ AnyType = SceneType | RasterType | ValueType | ZonesType | ImageType
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and greatest that a figure could be, those by the missing pixels alone, and where they come from, at length and
+    in a few words."""
+
+    interval: tuple[float, float]
+    missing: tuple[float, float] | None
+    text: str
+    short: str
+    evidence: dict[str, JsonValue]
+
+
+# Of the number of pixels that have no value, and of whether a condition took some out: the bounds, or None where there are none.
+Within = Callable[[int, bool], Bounds | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
-    """What a reducer found. ``evidence`` goes into the node's entry; ``warnings`` into the log; ``n_valid`` counts the pixels."""
+    """What a reducer found. ``evidence`` goes into the node's entry; ``warnings`` into the log; ``n_valid`` counts the pixels;
+    ``within`` gives the bounds of the value for a number of pixels that have none."""
 
     value: float | int | bool | str | None
     n_valid: int
@@ -169,6 +186,7 @@ class Value:
     warnings: tuple[str, ...] = ()
     result_kind: str | None = None
     unit: str | None = None
+    within: Within | None = None
 
 
 class Reads(Protocol):
@@ -186,8 +204,8 @@ class Sample:
     """One window of one node, or of several on one grid, as an accumulator sees it.
 
     ``data`` is the first node's plane, ``planes`` all of them; ``valid`` is True where all are valid and inside the region.
-    An accumulator with ``takes_held`` gets planes in the type that they lie in memory as. ``known`` holds figures of the cells of
-    this very plane and mask that were computed already.
+    An accumulator with ``takes_held`` gets planes in the type that they lie in memory as, one with ``sees_beyond`` is told what
+    is valid beyond the region too. ``known`` holds figures of the cells of this very plane and mask that were computed already.
     """
 
     window: Window

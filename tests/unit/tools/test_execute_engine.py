@@ -139,7 +139,7 @@ def test_undefined_pixels_are_masked_not_filled() -> None:
 def test_all_masked_is_a_failure_with_its_reason() -> None:
     stored = np.zeros((2, 3, 3), dtype=np.uint8)
     o = Bench(scene(stored, ["red", "nir"], nodata=0)).execute([*NDVI, ("out", "raster.summarize.statistic", ["ndvi"], {})])
-    assert o.status.state == "failed" and "no valid pixel" in o.status.reason
+    assert o.status.state == "failed" and "no valid pixel" in o.status.reason.lower()
     assert o.evidence.intermediate["nodes"][1]["n_source_masked"] == 9
 
 
