@@ -142,13 +142,17 @@ def unit_named(text: str) -> str:
     return _UNITS.get(word, "")
 
 
+# "Countries that share a border with Germany" ask for no share.
+_SHARE = r"\bshare\b(?! (?:a |their )?(?:common |shared )?border)"
+
+
 def metrics_named(text: str) -> list[str]:
     """Every metric that the words name, the one that they fix first: density, trend, ratio, distance, area, count."""
     unit = unit_named(text)
     named = {
         "density": unit.startswith("1/") or re.search(r"\bdensit(?:y|ies) of\b", text),
         "trend": re.search(r"\b(trend|slope|per year)\b", text),
-        "ratio": re.search(r"\b(share|fraction|proportion|percentage)\b|what percent|how many percent", text) or unit == "%",
+        "ratio": re.search(rf"{_SHARE}|\b(fraction|proportion|percentage)\b|what percent|how many percent", text) or unit == "%",
         "distance": re.search(r"\b(how far|distance)\b", text),
         "area": re.search(r"\b(how much area|what area|what is the area|total area|how large is the area)\b", text)
         or unit in ("ha", "km2", "m2", "acre"),

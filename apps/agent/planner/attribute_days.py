@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 _AFTER, _FROM = r"after|later than|newer than", r"on or after|since|from|starting"
 _BEFORE, _TO = r"before|earlier than|older than|prior to", r"on or before|until|till|up to"
 DAY_OPS = rf"(?:{_FROM}|{_TO}|{_AFTER}|{_BEFORE}|between|in|on|during)"
-_BE = (
-    r"(?:(?:that|which) )?(?:(?:is|are|was|were|there|of|dated|acquired|recorded|observed|seen|that|happened|occurred|started|began) )*"
-)
+_HAPPENED = "dated|acquired|recorded|observed|seen|happened|occurred|started|began"
+_BE = rf"(?:(?:that|which) )?(?:(?:is|are|was|were|there|of|that|{_HAPPENED}) )*"
 
 
 def is_of_days(v: VectorInfo, field: str) -> bool:

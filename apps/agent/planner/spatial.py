@@ -27,6 +27,9 @@ _GENERIC = (
     "neighbourhood|neighborhood|catchment|basin|road|street|path|track|railway|footprint|outline|unit|cell"
 )
 _NOUN = rf"(?:{_GENERIC})(?:e?s)?"
+# Those of places, in singular: what else stands in one file with a place that is named.
+_PLACE_NOUNS = "|".join(w for w in _GENERIC.split("|") if not w.endswith("ies") and w not in ("object", "record", "geometry"))
+_PLACE_NOUNS += "|countrie|countie|municipalitie"
 # Nouns that stand before a letter or number that names an area.
 _AREA_NOUN = r"(?:polygon|zone|area|field|parcel|plot|site|district|county|region|block|basin|catchment|province|state|country)"
 # Words of questions that are no name of what a file holds, whatever the file is called.
@@ -78,10 +81,10 @@ class Relation:
 
 def put_signs(text: str, question: Question) -> Found:
     """The small-lettered question with a sign in place of each file, feature and coordinate that it names."""
-    out = Found(text)
+    out = Found(_NEIGHBOURS.sub(_that_border, text))
     _coordinates(out)
     _files(out, question.vectors, question)
-    _features(out, question.vectors, question.text)
+    _features(out, question.vectors, question.text, has_image=bool(question.scenes))
     if not out.reason and any(v.fields for v in question.vectors):
         part_signs(out, question, _noun_of, plain_words())
     if not out.reason:
@@ -94,9 +97,22 @@ def put_signs(text: str, question: Question) -> Found:
         _only_file(out, question.vectors, has_image=bool(question.scenes))
     if not out.reason and question.vectors:
         _each_of_the_file(out, question.vectors)
+        _others_of_the_file(out, question)
     if out.keys:
         out.text = re.sub(" +", " ", out.text)
     return out
+
+
+_NEIGHBOURS = re.compile(
+    r"\b(?:(?:what|which|who|list|name|show(?: me)?|find|give(?: me)?)(?: are)?(?: all)?(?: of)?(?: the)? |(?P<n>how many) )"
+    r"(?:(?:direct |immediate )?neighbou?rs of|neighbou?ring (?P<noun>[a-z]+)(?: of)?|neighbou?rs (?=does|do)) ?(?:does |do )?"
+    r"(?P<of>[^?]+?)(?: have| has)?(?P<end>\W*)$"
+)
+
+
+def _that_border(m: re.Match[str]) -> str:
+    """'what are the neighbours of Germany' → 'which features border Germany'."""
+    return f"{m['n'] or 'which'} {m['noun'] or 'features'} border {m['of']}{m['end']}"
 
 
 def plain_words() -> frozenset[str]:
@@ -275,7 +291,14 @@ def _ask_which(out: Found, vector: VectorInfo, pattern: str) -> None:
     out.needs = {"vectors": [vector.vector_id]}
 
 
-def _features(out: Found, vectors: Iterable[VectorInfo], original: str) -> None:
+# "The S1 image", "from L8" speak of a satellite, whatever a feature is called.
+_SENSOR = (
+    r"\bCODE (?:images?|imagery|scenes?|data|acquisitions?|products?|pixels?|grd|sar|radar|backscatter|tiles?|series|bands?)\b|"
+    r"\b(?:satellites?|sensors?|sentinel|landsat|taken by|acquired by|seen by) CODE\b"
+)
+
+
+def _features(out: Found, vectors: Iterable[VectorInfo], original: str, *, has_image: bool) -> None:
     owners: dict[str, list[tuple[VectorInfo, str]]] = {}
     for v in vectors:
         for name in v.names:
@@ -297,7 +320,8 @@ def _features(out: Found, vectors: Iterable[VectorInfo], original: str) -> None:
         patterns = [rf"(?<![\w\-]){noun} [\"'“]?{quoted}[\"'”]?(?:'s)?(?![\w\-])"]
         # "S3", "A-12": a letter or two with a number, which is no unit and no band
         is_code = re.fullmatch(r"[a-z]{1,3}[-_ ]?\d{1,4}[a-z]?", called) is not None and unit_of(called) is None
-        is_code = is_code and not re.fullmatch(r"b\d+a?|[lst]\d", called.replace(" ", ""))
+        is_code = is_code and not (re.fullmatch(r"b\d+a?", called.replace(" ", "")) and has_image)
+        is_code = is_code and not re.search(_SENSOR.replace("CODE", re.escape(called)), out.text)
         if (len(called) >= 4 or is_code) and not called.isdigit() and called not in plain:
             patterns.append(rf"(?<![\w\-])(?:the )?[\"'“]?{quoted}[\"'”]?(?:'s)?(?: {_AREA_NOUN})?(?![\w\-])")
         elif len(called) >= 2 and not called.isdigit() and called not in plain:
@@ -358,6 +382,25 @@ def _only_file(out: Found, vectors: Iterable[VectorInfo], *, has_image: bool) ->
     elif len(held) > 1:
         out.reason = f"Of which file? There are {', '.join(v.name for v in held)}; name one."
         out.needs = {"vectors": [v.vector_id for v in held]}
+
+
+def _others_of_the_file(out: Found, question: Question) -> None:
+    """"Countries" beside one that is named are the features of its file, where that is the one file that could be meant."""
+    named = {key.split(":")[1].partition("/")[0] for key in out.keys.values() if key.startswith("vector:")}
+    files = [v for v in question.vectors if v.vector_id in named and v.n > 1]
+    if len(files) != 1 or any(key == f"vector:{files[0].vector_id}" for key in out.keys.values()):
+        return
+    v, others = files[0], [o for o in question.vectors if o.vector_id not in named]
+    if any(o.noun == v.noun and o.n > 1 for o in others) or not any(key.count(":") > 1 for key in out.keys.values()):
+        return
+    nouns = "|".join(w for w in _PLACE_NOUNS.split("|") if w not in ("line", "point") or w == v.noun.removesuffix("s"))
+    # several, or one that is asked for; what stands before a name ("county Mesa") was read with it
+    _replace(
+        out,
+        rf"(?<![\w\-])(?:of the |all the |the |all |other )?(?:{nouns})(?:e?s)(?![\w\-])|"
+        rf"(?<=\bwhich )(?:{nouns})(?![\w\-])|(?<=\bwhat )(?:{nouns})(?![\w\-])",
+        f"vector:{v.vector_id}",
+    )
 
 
 # What is said of one feature after the other; nouns that also say something else ("per unit", "by place") are left out.
@@ -443,7 +486,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
             rf" (?:a distance of )?{_FAR.replace('LENGTH', _LENGTH)}"
         ),
     ),
-    ("apart", rf"{_NOT}touch(?:es|ed|ing)?\b"),
+    ("apart", rf"{_NOT}(?:touch(?:es|ed|ing)?|border(?:ing)?(?: on)?|adjoin(?:ing)?|adjacent to)\b"),
     (
         "not_overlapping",
         (
@@ -469,7 +512,14 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("east_of", rf"{_VERB}(?:to the )?east of\b"),
     ("west_of", rf"{_VERB}(?:to the )?west of\b"),
     ("overlaps", rf"{_VERB}(?:overlap(?:s|ped|ping)?|intersect(?:s|ed|ing)?|cross(?:es|ed|ing)?)(?: with| by)?\b"),
-    ("touches", rf"{_VERB}(?:touch(?:es|ed|ing)?|adjacent to|adjoin(?:s|ing)?|border(?:s|ing)?(?: on)?)\b"),
+    (
+        "touches",
+        (
+            rf"{_VERB}(?:touch(?:es|ed|ing)?|adjacent to|adjoin(?:s|ing)?|border(?:s|ed|ing)?(?: on)?|next to|bounded by|"
+            r"(?:a )?neighbou?r(?:s|ing)?(?: (?:of|to))?|"
+            r"(?:shar(?:e|es|ing)|have|has|with) (?:a |their )?(?:common |shared )?borders? with)\b"
+        ),
+    ),
     ("between", rf"{_VERB}between\b"),
     (
         "inside",
