@@ -1034,7 +1034,8 @@ class AnalysisBuilder(PlanBuilder):
     def _plan_missing(self) -> AnswerRecipe:
         ask = self.asked.get("ask")
         days = self.asked.get("days")
-        self._dated(list(self.question.scenes))
+        if not self.asked.get("source"):
+            self._dated(list(self.question.scenes))
         n = self._catalog("which dates are missing from the series", **({"revisit_days": float(days)} if days else {}))
         is_any = ask.startswith(("are", "is"))
         self.answer_form = "boolean" if is_any else "integer" if ask == "how many" else "text"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import date
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -48,29 +51,67 @@ def place_matches_scene(case: Case) -> Finding:
     family="consistency",
 )
 def catalog_matches_scenes(case: Case) -> Finding:
-    """A catalogue of the question's own scenes has each of them that falls in the period; its gaps are those of their dates."""
+    """A catalogue of the question's own scenes has each of them that falls in the period, any other what was asked for and
+    nothing else; its gaps are those of the listed dates."""
     found = told_of(case, "asset.catalog")
     if not found or case.nodes.get(case.output, {}).get("op") != "asset.catalog":
         return not_applicable("no catalogue")
     k, told, params = found[0]
-    narrowed = any(params.get(name) for name in ("sensor", "roles", "bbox", "level", "collections"))
-    if params.get("source") != "question" or narrowed or not case.scenes:
-        return not_applicable("a catalogue of more than the question's scenes, or of a part of them")
     at = ("/result/items", f"/evidence/intermediate/nodes/{k}")
     low, high = str(params.get("start") or "")[:10], str(params.get("end") or "")[:10]
-    days = {s.scene_id: s.acquired_at.date().isoformat() if s.acquired_at else "" for s in case.scenes.values()}
-    wanted = {i for i, day in days.items() if (day or not (low or high)) and low <= day and (not high or day <= high)}
-    listed = {str(i.get("scene")) for i in case.items()}
-    if listed != wanted or case.value != len(wanted):
-        return failed("The list does not hold the question's scenes.", measured=sorted(listed), expected=sorted(wanted), at=at)
+    items = list(case.items())
+    if case.value != len(items):
+        return failed("The number is not that of the listed scenes.", measured=case.value, expected=len(items), at=at)
+    days = [str(i.get("date") or "") for i in items]
+    narrowed = any(params.get(name) for name in ("sensor", "roles", "bbox", "level", "collections"))
+    if params.get("source") == "question" and not narrowed and case.scenes:
+        dates = {s.scene_id: s.acquired_at.date().isoformat() if s.acquired_at else "" for s in case.scenes.values()}
+        wanted = {i for i, day in dates.items() if (day or not (low or high)) and low <= day and (not high or day <= high)}
+        listed = {str(i.get("scene")) for i in items}
+        if listed != wanted:
+            return failed(
+                "The list does not hold the question's scenes.", measured=sorted(listed), expected=sorted(wanted), at=at
+            )
+        days = [dates[i] for i in wanted]
+    else:
+        wrong = next((w for i in items if (w := _unasked(i, params, low, high))), "")
+        if wrong:
+            return failed(f"The list holds a scene of another {wrong} than asked.", measured=wrong, at=at)
+        if params.get("roles"):
+            return not_applicable("scenes that lack a band are listed, and their dates are missing too")
     revisit = number_of(told.get("revisit_days"))
-    if revisit is None:
-        return passed("The list holds the question's scenes.", measured=len(listed), expected=len(wanted), at=at)
-    known = sorted({date.fromisoformat(days[i]) for i in wanted if days[i]})
+    if revisit is None or told.get("is_whole") is False:
+        return passed("The list holds what was asked for.", measured=len(items), at=at)
+    known = sorted({date.fromisoformat(d) for d in days if d})
     edges = [*([date.fromisoformat(low)] if low else []), *known, *([date.fromisoformat(high)] if high else [])]
     gaps = sum((b - a).days > 1.5 * revisit for a, b in pairwise(edges))
     mine = told.get("gaps")
     n_told = len(mine) if isinstance(mine, list) else None
     if n_told != gaps:
         return failed("The dates have other gaps than those told.", measured=n_told, expected=gaps, at=at)
-    return passed("The list and its gaps are those of the question's scenes.", measured=gaps, expected=gaps, at=at)
+    return passed("The list and its gaps are those of the scenes.", measured=gaps, expected=gaps, at=at)
+
+
+def _unasked(item: Mapping[str, Any], params: Mapping[str, Any], low: str, high: str) -> str:
+    """What of an item is not as asked: its date, sensor, level or place; '' where all is."""
+    day, box, asked = str(item.get("date") or ""), item.get("bbox"), params.get("bbox")
+    if (low or high) and not (day and low <= day and (not high or day <= high)):
+        return "date"
+    for name in ("sensor", "level"):
+        said, has = (re.sub(r"[\W_]", "", str(of.get(name) or "")).lower() for of in (params, item))
+        if said and (said not in has if name == "sensor" else said != has):
+            return name
+    if not isinstance(asked, list) or len(asked) != 4:
+        return ""
+    is_there = isinstance(box, list) and len(box) == 4 and _meets([float(v) for v in box], [float(v) for v in asked])
+    return "" if is_there else "place"
+
+
+def _meets(one: list[float], other: list[float]) -> bool:
+    """Whether two boxes of west, south, east and north have a point in common, over the antimeridian too."""
+    e1, e2 = one[2] + 360 * (one[2] < one[0]), other[2] + 360 * (other[2] < other[0])
+    return (
+        one[1] <= other[3]
+        and other[1] <= one[3]
+        and any(one[0] + turn <= e2 and other[0] <= e1 + turn for turn in (-360, 0, 360))
+    )
