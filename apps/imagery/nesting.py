@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from apps.core.geo.grid import Grid
 
 Wish = Literal["auto", "finer", "coarser"]
+WISHES: tuple[str, ...] = get_args(Wish)
 # Corners may lie this share of a fine pixel off, sides this share of themselves: rounding in files, no other grid.
 _CORNER, _SIDE = 1e-2, 1e-6
 # More pixels of the finer along a side of the coarser are no two resolutions of one instrument.

@@ -34,9 +34,15 @@ def scene_list_for_project(project: Project) -> QuerySet[Scene]:
     return Scene.objects.filter(project=project).select_related("project")
 
 
+def scenes_unfolded(project: Project) -> QuerySet[Scene]:
+    """As ``scene_list_for_project``, with the files that went into a stack left to its ``parts``."""
+    return scene_list_for_project(project).filter(part_of=None).prefetch_related("parts")
+
+
 def scene_infos_of_project(project_id: UUID | str, limit: int = 5000) -> list[SceneInfo]:
-    """What is known of the project's scenes that are ready, newest first; for runs of that project."""
-    ready = Scene.objects.filter(project_id=project_id, status=Scene.READY)[:limit]
+    """What is known of the project's scenes that are ready, newest first, files that went into a stack left to it; for runs of
+    that project."""
+    ready = Scene.objects.filter(project_id=project_id, status=Scene.READY, part_of=None)[:limit]
     return [scene.scene_info for scene in ready]
 
 

@@ -27,8 +27,9 @@ from apps.imagery import presentation, services, tiles
 from apps.imagery.facts import RasterStatistics
 from apps.imagery.forms import changes_from_post
 from apps.imagery.models import Scene
+from apps.imagery.nesting import WISHES, Wish
 from apps.imagery.profiles import name_band
-from apps.imagery.selectors import scene_get_for_user, scene_list_for_project, upload_list_open
+from apps.imagery.selectors import scene_get_for_user, scenes_unfolded, upload_list_open
 from apps.imagery.vector_views import vector_rows
 
 PREVIEW_SIZES = {"thumbnail": 128, "card": 480, "preview": 1200}
@@ -53,12 +54,13 @@ def _project(request: HttpRequest) -> Project | None:
 
 
 def _list_context(request: HttpRequest, project: Project | None) -> dict[str, Any]:
-    scenes = list(scene_list_for_project(project)) if project else []
+    scenes = list(scenes_unfolded(project)) if project else []
     may_ingest = bool(project) and can(_user(request), project, "ingest")  # type: ignore[arg-type]
     return {
         "project": project,
         "projects": projects_for_user(_user(request)),
         "scenes": scenes,
+        "n_files": len(scenes) + sum(len(s.parts.all()) for s in scenes),
         "n_ready": sum(s.is_ready and not s.n_block for s in scenes),
         "is_ingesting": any(s.status == Scene.INGESTING for s in scenes),
         "uploads": upload_list_open(_user(request), project) if project and may_ingest else [],
@@ -84,11 +86,11 @@ def scene_table(request: HttpRequest, project_id: UUID) -> HttpResponse:
 
 def _check_context(request: HttpRequest, scene: Scene) -> dict[str, Any]:
     context = presentation.check_context(scene, bands=request.GET.get("bands", ""), stretch=request.GET.get("stretch", ""))
-    others = list(scene_list_for_project(scene.project)[:60])
+    others = list(scenes_unfolded(scene.project)[:60])
     return context | {
         "project": scene.project,
         "others": others if scene in others else [scene, *others],
-        "n_others": scene_list_for_project(scene.project).count(),
+        "n_others": scenes_unfolded(scene.project).count(),
         "n_ready": sum(s.is_ready and not s.n_block for s in others),
         "may_ingest": (can(_user(request), scene.project, "ingest") and not scene.project.is_sample)
         or (_user(request).is_staff and can(_user(request), scene.project, "ingest")),
@@ -197,7 +199,12 @@ def scene_stacked(request: HttpRequest, project_id: UUID) -> HttpResponse:
     waiting = next((s for s in scenes if not s.is_ready), None)
     if waiting is not None:
         raise UserError("BAD_ARGUMENT", f"“{waiting.name}” cannot be stacked.", "It is not ready.", "Leave it out.")
-    stack = services.scene_stack(project=project, scenes=sorted(scenes, key=_band_order), user=_user(request))
+    wish = request.POST.get("grid", "auto")
+    if wish not in WISHES:
+        raise UserError("BAD_ARGUMENT", "This grid is not known.", f"It is one of {', '.join(WISHES)}.", "Choose one of them.")
+    stack = services.scene_stack(
+        project=project, scenes=sorted(scenes, key=_band_order), user=_user(request), wish=cast(Wish, wish)
+    )
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204, headers={"HX-Redirect": f"/imagery/{stack.pk}/"})
     return redirect("scene", scene_id=stack.pk)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
+from django.test import Client
 from numpy.typing import NDArray
 from rasterio.enums import Resampling
 from rasterio.transform import Affine
@@ -18,7 +19,7 @@ from apps.core.geo import SceneInfo
 from apps.imagery import services
 from apps.imagery.models import Scene
 from apps.imagery.readers import open_scene
-from apps.imagery.selectors import scene_paths
+from apps.imagery.selectors import scene_infos_of_project, scene_paths
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
 from tests.unit.imagery.rasters import write
@@ -75,7 +76,7 @@ def test_bands_of_10_20_and_60_m_of_one_product_become_one_scene(
     files = delivered(project, tmp_path, real, *names)
     (one,) = services.scenes_of_band_files(project=project, scenes=files)
     info, data, _ = stored(one)
-    assert (info.grid.width, info.grid.height, info.effective_gsd_m) == (SIDE, SIDE, pytest.approx(10, rel=1e-3))
+    assert (info.grid.width, info.grid.height) == (SIDE, SIDE) and info.effective_gsd_m == pytest.approx(10, rel=1e-3)
     for band, name in zip(info.bands, names, strict=True):
         np.testing.assert_array_equal(data[band.index - 1], real[name])
         size = SIZES[name]
@@ -122,7 +123,7 @@ def test_the_analyst_may_choose_the_coarser_grid(project: Project, tmp_path: Pat
     files = delivered(project, tmp_path, real, "B04", "B08", "B11")
     one = services.scene_stack(project=project, scenes=files, wish="coarser")
     info, data, _ = stored(one)
-    assert (info.grid.width, info.bands[0].native_gsd_m) == (SIDE // 2, pytest.approx(10, rel=1e-3))
+    assert info.grid.width == SIDE // 2 and info.bands[0].native_gsd_m == pytest.approx(10, rel=1e-3)
     for k, name in enumerate(("B04", "B08")):
         mean = real[name].reshape(SIDE // 2, 2, SIDE // 2, 2).mean(axis=(1, 3))
         np.testing.assert_array_equal(data[k], np.rint(mean))
@@ -248,5 +249,12 @@ def test_files_that_went_into_a_stack_are_folded_under_it_and_stay(project: Proj
              for b, p in zip(("B4", "B5"), planes, strict=True)]  # fmt: skip
     stack = services.scene_stack(project=project, scenes=files)
     assert set(stack.parts.values_list("pk", flat=True)) == {f.pk for f in files}
+    assert [i.scene_id for i in scene_infos_of_project(project.pk)] == [str(stack.pk)], "a catalogue lists no pixel twice"
+    client = Client()
+    client.force_login(analyst)
+    page = client.get(f"/imagery/?project={project.pk}").content.decode()
+    assert "1 of 1 ready" in page and "2 files it was made of" in page
+    assert all(f"/imagery/{f.pk}/" in page for f in (*files, stack)), "folded, and still reached"
+    assert f"/imagery/{stack.pk}/" in client.get(f"/imagery/{files[0].pk}/").content.decode()
     services.scene_delete(scene=stack)
     assert Scene.objects.filter(pk__in=[f.pk for f in files], part_of=None).count() == 2

@@ -15,6 +15,7 @@ from apps.accounts.services import project_create
 from apps.core.errors import UserError
 from apps.core.exits import EXIT_ABSTAINED, EXIT_DONE, EXIT_FAULT, guarded
 from apps.imagery.models import VectorLayer
+from apps.imagery.nesting import WISHES
 from apps.imagery.services import check_file, clean_name, make_hints, scene_ingest_now, scenes_of_band_files, scenes_of_times
 from apps.imagery.vector_layers import accuracy_from_text, vector_add_now
 from apps.imagery.vectors import is_vector_name
@@ -67,6 +68,10 @@ class Command(BaseCommand):
             "--accuracy-m", default="", metavar="METRES", help="by how many metres points of the vector files may lie off; "
             "without it, intervals are at least what their written digits can hold"
         )  # fmt: skip
+        parser.add_argument(
+            "--grid", choices=WISHES, default="auto", help="onto which grid band files of one scene with pixels of several sizes "
+            "come: the finer, each coarser pixel repeated; the coarser, finer ones averaged; auto: the finer where all lie in it"
+        )  # fmt: skip
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -103,7 +108,8 @@ class Command(BaseCommand):
             scene_ingest_now(project=project, path=path, roles=roles or None, gsd_m=gsd_m, acquired_at=date, hints=said)
             for path, date in zip(files, dates, strict=True)
         ]
-        scenes = scenes_of_band_files(project=project, scenes=[s for one in scenes for s in scenes_of_times(one)])
+        timed = [s for one in scenes for s in scenes_of_times(one)]
+        scenes = scenes_of_band_files(project=project, scenes=timed, wish=options["grid"])
         landmarks = (
             landmarks_from_text(options["landmarks"], [s.scene_info for s in scenes], may_read_files=True)
             if options["landmarks"]
