@@ -31,7 +31,7 @@ from apps.tools.execute import operators  # noqa: F401  (fills the registry)
 from apps.tools.execute.checkpoint import EVERY_S, Checkpoint
 from apps.tools.execute.left_in import left_in, tell_left_in
 from apps.tools.execute.quality import expand_quality, quality_band
-from apps.tools.execute.region_bounds import n_without_value
+from apps.tools.execute.region_bounds import missing_words, n_without_value, with_unseen
 from apps.tools.execute.streaming import Engine, LayerPixels, Program
 from apps.tools.execute.types import (
     OPERATORS,
@@ -215,7 +215,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
     if checkpoint is not None:
         checkpoint.forget()
     inputs = _inputs(program, used, ctx)
-    _bound_area(program, run, layers, native_ratio(inputs))
+    _bound_area(program, engine, run, layers, native_ratio(inputs))
     _bound_figure(program, engine, run)
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
@@ -262,10 +262,10 @@ def _bound_figure(program: Program, engine: Engine, run: _Run) -> None:
             "interval_missing": list(bounds.missing) if bounds.missing else None})
 
 
-def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]], ratio: float) -> None:
+def _bound_area(program: Program, engine: Engine, run: _Run, layers: list[tuple[str, Target]], ratio: float) -> None:
     """Bounds of an area or share that is the output: its mask's outline moved by half a pixel in and out, of those that were
-    measured: ``ratio`` of the mask's along a side. None for a mask that was not kept whole or has too many pixels for a second
-    look."""
+    measured: ``ratio`` of the mask's along a side; and all or nothing of what was not seen. None for a mask that was not kept
+    whole or has too many pixels for a second look."""
     node, value = program.nodes[program.output], run.values.get(program.output)
     name = {"raster.summarize.area": "area", "raster.summarize.share": "share"}.get(node.op)
     kept = next((t[1] for n, t in layers if n in node.inputs), None)
@@ -292,9 +292,14 @@ def _bound_area(program: Program, run: _Run, layers: list[tuple[str, Target]], r
             inner_m2, outer_m2, _, _ = outline_areas_m2(kept.data, kept.valid, kept.grid, kind.gsd_m)
             bounds = (max(0.0, true_m2 - half * inner_m2) / valid_m2 / scale,
                       min(valid_m2, true_m2 + half * outer_m2) / valid_m2 / scale)
+    n_missing, _ = n_without_value(program, engine, node.inputs[0])
+    told = half_pixel_words(ratio)
+    if n_missing:
+        pixel = float(str(value.evidence["valid_m2"])) / value.n_valid / scale if name == "area" else None
+        bounds = with_unseen(bounds, value.n_valid, n_missing, pixel, whole=1 / scale)
+        told += f"; {missing_words(n_missing, value.n_valid + n_missing)}, each of which may belong to it or not"
     run.values[program.output] = replace(value, interval=bounds, evidence=value.evidence | {
-        "edge_px": n_inner, "outer_edge_px": n_outer, "interval": [*bounds],
-        "interval_from": half_pixel_words(ratio)})
+        "edge_px": n_inner, "outer_edge_px": n_outer, "interval": [*bounds], "n_missing": n_missing, "interval_from": told})
 
 
 def _place_region(engine: Engine, names: Mapping[Grid, str], region: Mapping[str, Any] | None, ctx: ToolContext) -> None:

@@ -131,6 +131,23 @@ class EdgeValues:
         return values[order], np.abs(shares[order]), shares[order] > 0
 
 
+def missing_words(n_missing: int, n_region: int) -> str:
+    """What share of the pixels is missing."""
+    share = 100 * n_missing / n_region
+    return f"{'less than 0.1' if share < 0.1 else f'{share:.1f}'} % of the pixels missing"
+
+
+def with_unseen(bounds: tuple[float, float], n_valid: int, n_missing: int, pixel: float | None, *,
+                whole: float) -> tuple[float, float]:
+    """Bounds of a mask's area (of ``pixel`` each), or of its share (None) of a ``whole``, if all or none of the missing pixels
+    belong to it."""
+    low, high = bounds
+    if pixel is not None:
+        return low, high + n_missing * pixel
+    n = n_valid + n_missing
+    return low * n_valid / n, (high * n_valid + n_missing * whole) / n
+
+
 def told(n_edge: int, n_missing: int, n_region: int) -> tuple[str, str]:
     """Where the bounds come from, at length and in a few words."""
     parts, short = [], []
@@ -138,8 +155,7 @@ def told(n_edge: int, n_missing: int, n_region: int) -> tuple[str, str]:
         parts.append(f"{n_edge:,} pixels that the outline crosses, each counted from nothing to its whole")
         short.append("pixels on the outline")
     if n_missing:
-        share = 100 * n_missing / n_region
-        missing = f"{'less than 0.1' if share < 0.1 else f'{share:.1f}'} % of the pixels missing"
+        missing = missing_words(n_missing, n_region)
         parts.append(f"{missing}, each anywhere between the least and the greatest value seen")
         short.append(missing)
     return "; ".join(parts), " and ".join(short)

@@ -182,3 +182,33 @@ def test_a_region_within_one_pixel_of_its_outline() -> None:
     bounds = mean_within(7 / 3, 3, (1.0, 4.0), edges)(0, False)
     assert bounds is not None and bounds.interval == (1.0, 4.0) and bounds.missing is None
     assert bounds.evidence["by_exact_area"] == pytest.approx(math.fsum([0.2, 0.6, 0.8]) / 0.7)
+
+
+@pytest.mark.parametrize(("op", "params"), [("share", {}), ("share", {"unit": "%"}), ("area", {}), ("area", {"unit": "ha"})])
+def test_what_a_cloud_hides_may_be_all_of_it_or_nothing(op: str, params: dict[str, str]) -> None:
+    """A square of 20 × 20 pixels, 40 of its region hidden: by the pixels that were seen alone the share was 0.32 to 0.39."""
+    red = np.zeros((1, 60, 60))
+    red[0, 20:40, 20:40] = 0.5
+    red[0, 30:34, 35:45] = -9999.0
+    nodes = [*BAND, ("m", "raster.product.threshold", ["b"], {"value": 0.2}), ("out", f"raster.summarize.{op}", ["m"], params)]
+    o = ask(red, shapely.box(15, 15, 48, 48), nodes)
+    inside = red[0, 15:48, 15:48]
+    valid, true = inside > -9000, inside == 0.5
+    # sides that border on a pixel that was seen
+    padded = np.pad(true, 1)
+    beside = padded[:-2, 1:-1] | padded[2:, 1:-1] | padded[1:-1, :-2] | padded[1:-1, 2:]
+    outside = np.pad(valid & ~true, 1)
+    bare = outside[:-2, 1:-1] | outside[2:, 1:-1] | outside[1:-1, :-2] | outside[1:-1, 2:]
+    inner, outer = int((true & bare).sum()), int((valid & ~true & beside).sum())
+    n, m, t = int(valid.sum()), 40, int(true.sum())
+    if op == "share":
+        per = 100.0 if params else 1.0
+        wanted = per * (t - inner / 2) / (n + m), per * (t + outer / 2 + m) / (n + m)
+        assert o.result.value == pytest.approx(per * t / n)
+    else:
+        per = 1e-2 if params else 100.0
+        assert o.result.value == pytest.approx(per * t, rel=2e-3)
+        per = o.result.value / t
+        wanted = per * (t - inner / 2), per * (t + outer / 2 + m)
+    assert o.result.interval == pytest.approx(wanted, rel=1e-6)
+    assert f"{100 * m / (n + m):.1f} % of the pixels missing" in o.evidence.intermediate["interval_from"]
