@@ -178,6 +178,8 @@ class Condition(Frozen):
         default="", description="of each instance: its area, its length (lines), or the length of its outline")
     op: Literal[">", ">=", "<", "<="] = ">"
     value: FiniteFloat | None = Field(default=None, ge=0, description="in ``unit``")
+    pick: Literal["", "min", "max"] = Field(
+        default="", description="instead of a comparison: the one with the extreme figure among those that the others leave")
     unit: str = Field(default="", max_length=20, description="m2, ha, … for an area, m, km, … for a length")
     is_given: bool = Field(default=False, description="of a share: it holds for the whole too, and not for the part alone")
 
@@ -191,8 +193,8 @@ class Condition(Frozen):
             raise ValueError("a relation needs a reference")
         if self.relation in ("within", "beyond") and self.distance_m is None:
             raise ValueError(f"{self.relation} needs distance_m")
-        if self.figure and self.value is None:
-            raise ValueError("a figure is compared with a value")
+        if bool(self.figure) != (self.value is not None or bool(self.pick)) or (self.value is not None and self.pick):
+            raise ValueError("a figure is compared with a value, or the extreme of it picked")
         return self
 
 

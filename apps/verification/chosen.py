@@ -88,10 +88,24 @@ def met(case: Case, spec: dict[str, Any], subject: Placed) -> Chosen:
     """Which instances meet the call's further conditions. CannotPlaceError where one cannot be followed."""
     everything = np.ones(len(subject.shapes), dtype=bool)
     keep, surely, possibly = everything, everything, everything
-    for condition in conditions_of(spec):
+    asked = conditions_of(spec)
+    for condition in (c for c in asked if not c.get("pick")):
         one, low, high = _by_figure(subject, condition) if condition.get("figure") else _by_relation(case, subject, condition)
         keep, surely, possibly = keep & one, surely & low, possibly & high
+    for condition in (c for c in asked if c.get("pick")):
+        keep, surely, possibly = _extreme(subject, condition, keep, possibly)
     return Chosen(keep, surely, possibly)
+
+
+def _extreme(subject: Placed, condition: dict[str, Any], keep: NDArray[np.bool_], possibly: NDArray[np.bool_]) -> Three:
+    """The one of those kept with the extreme figure; surely only where no other that is possible comes near to it."""
+    values, turn = instance_figures(subject.shapes, str(condition["figure"])), -1.0 if condition.get("pick") == "min" else 1.0
+    if not keep.any():
+        raise CannotPlaceError("there is none to pick")
+    best = float((turn * values)[keep].max())
+    mine = keep & (turn * values == best)
+    near = possibly & (turn * values >= best - 2 * REL * abs(best) - 1e-6)
+    return mine, mine & (int(near.sum()) == 1), near
 
 
 Three = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]

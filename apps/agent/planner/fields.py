@@ -80,6 +80,7 @@ class Where(Frozen):
     op: Literal[">", ">=", "<", "<="] = ">"
     value: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     unit: str = Field(default="", max_length=20)
+    pick: Literal["", "min", "max"] = Field(default="", description="of figure: the one with the extreme, instead of a limit")
     is_given: bool = Field(default=False, description="of a share: it holds for the whole too")
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.spatial import SIGN
 from apps.agent.planner.text import Text
 from apps.agent.planner.thing_words import DISTANCE, SHARE, Roles, is_extreme_of_a_thing
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
@@ -33,9 +34,14 @@ def measured_fields(
         out["over"] = roles.over
     if roles.relation:
         out |= {"relation": roles.relation, "relation_m": roles.distance_m, "nearest_k": roles.nearest_k}
+    extreme = _with_extreme(t, noun)
     read = _metric(t, roles, unit, limit, noun, is_one=is_one)
     if isinstance(read, str):
         return read
+    if extreme:
+        read["pick_of"] = {"figure": extreme[0], "pick": extreme[1]}
+    if "pick_of" in read:
+        out["where"] = (*out.get("where", ()), read.pop("pick_of"))
     if read["what"] == "share" and not roles.relation and "where" in out:
         # without anything else that could be the part, the conditions tell it
         out["where"] = tuple({**w, "is_given": False} for w in out["where"])
@@ -51,7 +57,15 @@ def _metric(
     if is_distance or roles.kind == "distance":
         which = "minimum"
         if is_extreme_of_a_thing(t) and not roles.pick:
-            return _OTHER_EXTREME
+            # "how far is the largest field from the road": the distance of that one
+            first = re.search(SIGN, t.text)
+            at = t.find(r"\b(?:largest|biggest|smallest|greatest|longest|shortest)\b")
+            is_of_subject = first is not None and at is not None and at.start() < first.start()
+            picked = _one_of_them(t, noun, r"\0 *(?:is|are|between|of|from)?") if is_of_subject else None
+            if picked is None or t.has(r"\b(?:mean|average|longest|maximum|farthest|furthest|shortest)\b"):
+                return _OTHER_EXTREME
+            t.take_all(r"\b(?:away|apart|straight|line)\b")
+            return {"what": "distance", "distance_statistic": which, "pick_of": picked}
         if roles.pick:
             return {"what": "distance", "distance_statistic": which}
         if t.take(r"\b(?:mean|average)\b"):
@@ -71,7 +85,7 @@ def _metric(
             return f"A density is given per km², ha or m², not per {per}."
         t.take_all(r"\bhow many\b|\bnumber of\b|\bmany\b")
         return {"what": "density", "unit": _DENSITY[per]}
-    if dimension(unit) == "length" and t.said(r"\bareas?\b") and not t.said(r"\blengths?\b|\blong\b"):
+    if dimension(unit) == "length" and t.has(r"\bareas?\b") and not t.said(r"\blengths?\b|\blong\b"):
         return f"An area is not given in {unit}."
     if t.take(SHARE) or unit == "%":
         if not roles.relation and not roles.reference and not roles.where:
@@ -79,8 +93,12 @@ def _metric(
         return {"what": "share"}
     which = "outline" if t.take(_PERIMETER) else "extent" if t.take(_LONG_SIDE) else ""
     if which:
+        picked = _one_of_them(t, noun, r"\bof")
         if t.has(r"\bof (?:the )?\0* ?(?:largest|biggest|smallest|longest|shortest|greatest)\b"):
             return _OTHER_EXTREME
+        if picked is not None:
+            t.take_all(r"\bhow long\b|\blengths?\b|\bof the\b(?= *$)")
+            return {"what": "length", "length_of": which, "pick_of": picked}
         over = _over(t, roles)
         t.take_all(r"\bhow long\b|\blengths?\b|\bof the\b(?= *$)")
         return {"what": "length", "length_of": which} | ({"over": over} if over else {})
@@ -126,6 +144,28 @@ def _metric(
         t.take_all(rf"\bcounts?\b|\bobjects?\b|\bfeatures?\b|\brecords?\b|\bshapes?\b|\b{re.escape(noun or 'objects')}\b")
         return {"what": "count"}
     return "What is asked of them: how many, which area, which length, how far, which share?"
+
+
+def _one_of_them(t: Text, noun: str, lead: str) -> dict[str, Any] | None:
+    """The condition of "of the largest field", "how far is the longest road", read then: of polygons by area, of lines by length.
+    None where the words pick no one, or an extreme that ``noun`` has not."""
+    own = {"polygons": r"largest|biggest|smallest|greatest", "lines": r"longest|shortest"}.get(noun, "")
+    m = t.find(rf"(?:{lead}) (?:the )?\0* ?(?P<s>{own})(?= *\0)") if own else None
+    if m is None:
+        return None
+    t.mark(*m.span("s"))
+    pick = "min" if m["s"] in ("smallest", "shortest") else "max"
+    return {"figure": "area" if noun == "polygons" else "length", "pick": pick}
+
+
+def _with_extreme(t: Text, noun: str) -> tuple[str, str] | None:
+    """(figure, min or max) of "the county with the longest perimeter", read then."""
+    figures = {"polygons": {"perimeter": "outline", "area": "area", "size": "area"}, "lines": {"length": "length"}}.get(noun, {})
+    m = t.take(
+        rf"\b(?:with|having|that has|which has) the (?P<s>largest|greatest|longest|biggest|smallest|shortest|least) "
+        rf"(?P<f>{'|'.join(figures) or '(?!)'})\b"
+    )
+    return (figures[m["f"]], "min" if m["s"] in ("smallest", "shortest", "least") else "max") if m else None
 
 
 def _over(t: Text, roles: Roles) -> str:

@@ -270,13 +270,19 @@ class ThingChecks(StepMaker):
             if w.relation:
                 self._check_where_relation(w)
                 continue
-            if w.value is None:
+            if w.value is None and not w.pick:
                 raise RefusalError("Larger than which number?", "BAD_ARGUMENT", {"form": ["where"]})
             wanted = "area" if w.figure == "area" else "length"
             if w.unit and dimension(w.unit) != wanted:
                 raise RefusalError(f"{w.unit!r} is no unit of {'an area' if wanted == 'area' else 'a length'}.", "BAD_ARGUMENT",
                                    {"form": ["where"]})  # fmt: skip
             self._check_where_figure(w)
+        if any(w.pick for w in f.where) and (f.relation or f.each or f.over or f.what == "share"):
+            raise RefusalError(
+                "The largest of all, or of those that meet the other condition? Ask which it is, then for its figure by name.",
+                "NO_ANSWER",
+                {"form": ["where"]},
+            )
         if f.where and f.relation == "nearest":
             raise RefusalError(
                 "The nearest of all, or the nearest of those that also meet the other condition? Ask for one after the other.",

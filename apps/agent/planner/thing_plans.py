@@ -203,6 +203,8 @@ class ThingPlans(ThingChecks):
     # --- words -----------------------------------------------------------------------------------------------------------------
     def _condition_of(self, w: Where, names: dict[str, str]) -> dict[str, Any]:
         """A condition as ``measure`` takes it."""
+        if w.pick:
+            return {"figure": w.figure, "pick": w.pick}
         if w.figure:
             unit = w.unit or ("m2" if w.figure == "area" else "m")
             out: dict[str, Any] = {"figure": w.figure, "op": w.op, "value": w.value, "unit": unit}
@@ -227,6 +229,10 @@ class ThingPlans(ThingChecks):
                     words = f"{'within' if w.relation == 'within' else 'farther than'} {w.relation_m:g} m "
                     words += "of" if w.relation == "within" else "from"
                 said.append(f"{words} {self._thing_title(w.reference)}")
+                continue
+            if w.pick:
+                extreme = {"max": "largest", "min": "smallest"}[w.pick]
+                said.append(f"with the {extreme} {'perimeter' if w.figure == 'outline' else w.figure}")
                 continue
             what = {"area": "an area", "length": "a length", "outline": "a perimeter"}[w.figure]
             how = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}[w.op]
@@ -271,6 +277,8 @@ class ThingPlans(ThingChecks):
     def _related_phrase(self) -> str:
         f = self.form
         subject, relation = self._thing_title(f.target), self._relation_text()
+        if any(w.pick for w in f.where):
+            subject = f"that one of {subject}"
         what = f.of if f.what == "zone" else f.what
         if f.each or f.clip:
             return self._cut_phrase(what, subject, relation) + (" in the region" if self.region is not None else "")
@@ -283,7 +291,8 @@ class ThingPlans(ThingChecks):
                 return f"{which} between neighbours among {subject}"
             if f.distance_statistic == "minimum" or self._is_one(f.target):
                 is_pair = self._is_one(f.target) and self._is_one(f.reference)
-                return f"{'Distance' if is_pair else which} between {subject} and {self._thing_title(f.reference)}"
+                is_pair = is_pair or (self._is_one(f.reference) and any(w.pick for w in f.where))
+                return f"{'Distance' if is_pair else which} between {subject}{relation} and {self._thing_title(f.reference)}"
             if f.relation == "nearest":
                 return f"{which} of the {f.nearest_k} nearest of {subject} to {self._thing_title(f.reference)}"
             return f"{which} from each of {subject}{relation} to the nearest of {self._thing_title(f.reference)}"
@@ -293,7 +302,7 @@ class ThingPlans(ThingChecks):
         head = {"count": "Number of", "exists": "Area of" if f.of == "area" else "Number of", "area": "Area of",
                 "share": "Share of", "length": "Length of", "density": "Density of"}[f.what]  # fmt: skip
         if f.length_of:
-            several = "" if self._is_one(f.target) or f.over else "mean "
+            several = "" if self._is_one(f.target) or f.over or any(w.pick for w in f.where) else "mean "
             head = "Perimeter of" if f.length_of == "outline" else f"{several}long side of".capitalize()
         if (f.what in ("count", "exists") or f.where) and f.target in self.words.targets and not f.over:
             subject = f"pieces of {subject}"

@@ -92,7 +92,10 @@ def apply_conditions(ctx: ToolContext, subject: Measured, opened: Mapping[str, M
     """Keeps the subject's instances that meet all conditions; those on figures come first, so that they are told of all. What
     was left at each condition goes on record, and how many are so near to a limit that a pixel decides."""
     record: list[JsonValue] = []
-    for condition in sorted(where, key=lambda c: not c.figure):
+    for condition in sorted(where, key=lambda c: (bool(c.pick), not c.figure)):
+        if condition.pick:
+            record.append(_the_extreme(subject, condition))
+            continue
         if condition.figure:
             record.append(_by_figure(subject, condition))
             continue
@@ -105,6 +108,26 @@ def apply_conditions(ctx: ToolContext, subject: Measured, opened: Mapping[str, M
                        "n_before": found["n_before_relation"], "n_after": found["n_after_relation"],
                        "rule": found["relation_rule"]})
     return {"conditions": record} if record else {}
+
+
+def _the_extreme(subject: Measured, condition: Condition) -> dict[str, JsonValue]:
+    """Keeps the instance with the largest or least figure. ModelError where there is none, or two are too alike to tell."""
+    if subject.layer is not None and subject.layer.kind == "boxes":
+        raise ModelError(f"{subject.source.name} are found as boxes, which have no {condition.figure} of their own to compare.",
+                         code="BAD_ARGUMENT")
+    values, slack = figures_of(subject, condition.figure)
+    if not values:
+        raise ModelError(f"The layer {subject.source.name} is empty: there is none to pick.", code="TOOL_FAILED")
+    order = sorted(range(len(values)), key=lambda i: values[i], reverse=condition.pick == "max")
+    first = order[0]
+    alike = [i for i in order[1:] if abs(values[i] - values[first]) <= max(slack[i] + slack[first], 1e-9 * values[first])]
+    if alike:
+        raise ModelError(f"{len(alike) + 1} instances of {subject.source.name} are so alike in {condition.figure} that it can't "
+                         "be told which is the one.", code="TOOL_FAILED")
+    keep_only(subject, [i == first for i in range(len(values))])
+    name = str((subject.properties or [{}])[0].get(subject.source.name_field, "")) if subject.source.name_field else ""
+    return {"condition": condition.figure, "pick": condition.pick, "n_before": len(values), "n_after": 1, "figure": values[first],
+            "name": name[:120], "rule": f"the instance with the {'largest' if condition.pick == 'max' else 'least'} figure"}
 
 
 def _by_figure(subject: Measured, condition: Condition) -> dict[str, JsonValue]:

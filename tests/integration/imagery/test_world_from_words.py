@@ -57,3 +57,25 @@ def test_borders_and_distances_of_countries(analyst: User, project: Project) -> 
     island = world["Iceland"]
     nearest = min((n for n in ("Greenland", "United Kingdom", "Norway")), key=lambda n: metres(world[n], island))
     assert answer.value == nearest
+
+
+def test_a_figure_of_the_one_with_the_extreme_of_another(analyst: User, project: Project) -> None:
+    path = DATA / "vector/colorado-counties.geojson"
+    counties = geopandas.read_file(path).set_index("name").geometry
+    info = vector_add_now(project=project, path=path, name="counties.geojson").vector_info
+    fine = counties.map(lambda g: shapely.orient_polygons(shapely.segmentize(g, 0.01)))
+    km2 = fine.map(lambda g: abs(GEOD.geometry_area_perimeter(g)[0]) / 1e6)
+    outline = fine.map(lambda g: GEOD.geometry_length(g.boundary) / 1e3)
+    large, small = km2.idxmax(), km2.idxmin()
+    assert (large, small) == ("Las Animas", "Broomfield")  # as in the census
+    answers(analyst, project, [
+        ("What is the perimeter of the largest county in km?", outline[large], 1e-3),
+        ("What is the perimeter of the smallest county in km?", outline[small], 1e-3),
+        ("What is the perimeter of the county with the largest area in km?", outline[large], 1e-3),
+        ("What is the area of the county with the longest perimeter in km2?", km2[outline.idxmax()], 1e-3),
+        ("What is the area of the smallest county in km2?", km2[small], 1e-3),
+        ("How far is the largest county from Denver in km?", metres(counties[large], counties["Denver"]) / 1e3, 1e-3),
+    ], info)  # fmt: skip
+    for text in ("How far is Denver from the largest county?", "What is the mean perimeter of the largest county inside Mesa?"):
+        _, answer = asked(analyst, project, text, [info])
+        assert answer.abstained, answer.text

@@ -66,6 +66,11 @@ def agrees(form: Any, wanted: dict[str, Any]) -> None:
          {"what": "length", "length_of": "outline", "relation": "inside", "clip": True, "reference": MITTE}),
         ("What is the perimeter of the fields that lie inside Mitte?",
          {"what": "length", "length_of": "outline", "relation": "inside", "clip": False}),
+        # a figure of the one that is the extreme of another
+        ("What is the perimeter of the largest field?",
+         {"what": "length", "length_of": "outline", "target": FIELDS, "where": [{"figure": "area", "pick": "max"}]}),
+        ("How far is the longest road from Mitte?",
+         {"what": "distance", "target": ROADS, "reference": MITTE, "where": [{"figure": "length", "pick": "max"}]}),
         # statistics of single things
         ("What's the average area of the fields in hectares?", {"what": "area", "over": "mean", "unit": "ha"}),
         ("median size of the buildings in sq ft", {"what": "area", "over": "median", "unit": "ft2", "target": BUILDINGS}),
@@ -243,9 +248,7 @@ def test_of_two_dates_what_is_refused(text: str, says: str) -> None:
         ("How many sites are inside the fields or within 20 m of the roads?", "“or”"),
         ("How many sites inside the fields that are north of the roads are there?", "joins"),
         ("What is the perimeter of the fields inside Mitte?", "part of their outlines"),
-        ("What is the perimeter of the largest field?", "extreme of another"),
         ("What is the area of the longest road?", ""),
-        ("How far is the longest road from Mitte?", "extreme of another"),
         ("How many sites are within 100 m of buildings larger than 200 m2?", "Whose size"),
         ("What share of the area of the fields is larger than 2 ha?", "inside, outside"),
         ("Are the fields larger than 10 ha?", "all together"),
