@@ -31,6 +31,7 @@ from apps.tools.execute.operators_products import grids_agree
 from apps.tools.execute.types import Plane
 from apps.tools.perceive.clouds import MASK_PX
 from apps.tools.perceive.looking import AMPLITUDE_NOTE
+from apps.tools.perceive.noise import grain
 from apps.tools.perceive.regions import edge_px
 from apps.tools.perceive.sampling import View, view_of
 from apps.tools.perceive.veil import LEAST_SEEN, WARN_SHARE, ground_searched, veil_of
@@ -346,16 +347,6 @@ def _robust_line(y: NDArray[np.float64], x: NDArray[np.float64]) -> tuple[float,
     spread_x, spread_y = float(np.median(np.abs(x - middle_x))), float(np.median(np.abs(y - middle_y)))
     gain = spread_x / spread_y if spread_x > 0 and spread_y > 0 else 1.0
     return gain, middle_x - gain * middle_y
-
-
-def grain(image: NDArray[np.float64], valid: NDArray[np.bool_]) -> float:
-    """Standard deviation of the noise of an image, from the median response to Immerkær's mask (CVIU 64, 1996), which large
-    structures do not move."""
-    inner = ndimage.binary_erosion(valid, structure=np.ones((3, 3)))
-    if inner.sum() < 16:
-        return 0.0
-    kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], dtype=np.float64)
-    return float(np.median(np.abs(ndimage.convolve(image, kernel)[inner])) / 0.6745 / 6)
 
 
 def _index_change(before: SceneInfo, after: SceneInfo, index: str, roles: tuple[str, ...], view: View, other: Plane,

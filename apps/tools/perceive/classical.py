@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,12 @@ from scipy import ndimage
 from apps.core.errors import ToolAbstainedError
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
+from apps.tools.perceive.noise import NOISE_KERNEL, grain
 from apps.tools.region import RegionMask
 from apps.tools.zoo.cards import CountCalibration, normal
 from apps.tools.zoo.tiling import Boxes, overlap_pairs, plan_tiles, suppress
 
 Report = Callable[[float, str], None]
-# Immerkær's mask: its response to an image of noise of standard deviation σ is 6σ.
-_NOISE_KERNEL = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], dtype=np.float64)
 # Share of a window's variation that is noise above which nothing there has a shape: 1 in noise alone, at most 0.6 in the 2,100
 # pictures of UC Merced (fields and scrub).
 MOST_NOISE = 0.75
@@ -135,6 +134,10 @@ def _trees(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
         total = rgb.sum(axis=0)
         green = np.where(total > 0, (2 * rgb[1] - rgb[0] - rgb[2]) / np.maximum(total, 1e-9), 0)
         field_ = GREENNESS_WEIGHT * green + BRIGHTNESS_WEIGHT * rgb.mean(axis=0) / scale
+        if not valid.all():
+            # the step to a margin without data is no rim of a crown: what is nearest goes on there
+            beside = ndimage.distance_transform_edt(~valid, return_distances=False, return_indices=True)
+            field_ = field_[tuple(cast(NDArray[np.int64], beside))]
         blob = np.stack([-s * s * ndimage.gaussian_laplace(field_, s) for s in sigma])
         near = max(3, int(0.9 / gsd) | 1)
         peak = (blob == ndimage.maximum_filter(blob, size=(3, near, near))) & (blob > LEAST_BLOB) & valid[None]
@@ -167,6 +170,9 @@ FALSE_ALARM = 1e-6
 SHIP_M = (15.0, 420.0)
 # Connected ground brighter than the sea and larger than this is land.
 LAND_KM2 = 0.25
+# Speckle of one look has a standard deviation of 5.6 dB, of two 3.5 (of linear intensity, taken for amplitude, twice that): with
+# one look a ship is no brighter than the sea's own brightest pixels.
+MOST_SPECKLE_DB = 4.2
 # Open sea fills at least this share of the picture, and so much of it lies in one piece; else it is land with water on it.
 LEAST_SEA, LEAST_BODY = 0.5, 0.8
 # Backscatter (dB) below which land is rare, in co- and cross-polarisation at C band: where nothing else tells land from sea.
@@ -176,7 +182,7 @@ LAND_DB = {"co": -14.0, "cross": -22.0}
 def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Boxes, dict[str, Any], tuple[int, ...]]:
     """Cell-averaging CFAR (Finn & Johnson 1968) on SAR intensity over the sea, in decibels with a local mean and deviation.
 
-    ToolAbstainedError MODEL_MISSING where land cannot be told from sea, or the picture shows no open sea.
+    ToolAbstainedError MODEL_MISSING where land cannot be told from sea, the picture shows no open sea, or speckle hides ships.
     """
     scene = reader.info
     bands = SHIPS.bands(scene)
@@ -193,6 +199,7 @@ def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
     if level is None:
         _refuse_unknown_ground(scene, bands, shore, is_db=is_db)
     parts: list[Boxes] = []
+    speckle: list[tuple[float, int]] = []
     hits = small = land_px = sea_px = body_px = 0
     for number, (left, top, width, height) in enumerate(windows):
         db, valid = _decibels(reader, bands, (left, top, width, height), is_db=is_db)
@@ -208,7 +215,9 @@ def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
         spread = 1.4826 * float(np.median(np.abs(db[sea] - middle))) if sea.any() else 1.0
         mean, deviation = _ring_statistics(db, sea & (db < middle + 4 * spread), guard, ring)
         bright = sea & (db > mean + factor * deviation)
-        label, n = ndimage.label(ndimage.binary_closing(bright, iterations=1) & sea, structure=np.ones((3, 3)))
+        speckle.append((float(np.median(deviation[sea])) if sea.any() else 0.0, int(sea.sum())))
+        # closing takes what lies at the rim of the window, and gives it to no one
+        label, n = ndimage.label((bright | ndimage.binary_closing(bright, iterations=1)) & sea, structure=np.ones((3, 3)))
         found = []
         for i, at in enumerate(ndimage.find_objects(label), start=1):
             if at is None:
@@ -232,10 +241,17 @@ def _ships(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
             f"Only {share:.0%} of {scene.name} is dark and smooth as water is, {whole:.0%} of that in one piece: this is no open "
             "sea. On land, flooded fields and inland waters bright spots are no ships. Give a picture, or a region, of the "
             "open sea.", code="MODEL_MISSING", needs={"model": "ships on other ground than the open sea", "land_mask": True})
+    grainy = float(np.average([v for v, _ in speckle], weights=[n for _, n in speckle]))
+    most = MOST_SPECKLE_DB * (1 if is_db or getattr(reader, "is_complex", False) else 2)
+    if grainy > most:
+        raise ToolAbstainedError(
+            f"The sea of {scene.name} strays by {grainy:.1f} dB from pixel to pixel, as in a picture of a single look (at most "
+            f"{most:g} dB can be told from ships): ships would fall to pieces in it, or be lost. Average it to several looks "
+            "first.", code="MODEL_MISSING", needs={"picture": "with less speckle"})
     boxes = Boxes.joined(parts)
     filters: list[dict[str, JsonValue]] = [
         {"name": "size of a ship", "before": hits, "after": hits - small, "land_px": land_px, "sea_share": round(share, 4),
-         "sea_in_one_piece": round(whole, 4), "shore_db": level}]
+         "sea_in_one_piece": round(whole, 4), "shore_db": level, "speckle_db": round(grainy, 2)}]
     once = _merge_seams(boxes)
     filters.append({"name": "doubles across window seams", "before": len(boxes), "after": len(once)})
     inside = _in_region(once, region)
@@ -345,7 +361,7 @@ def _is_noise(grey: NDArray[np.float64], valid: NDArray[np.bool_]) -> bool:
     if spread == 0 or inner.sum() < 100:
         return False
     filled = np.where(valid, grey, grey[valid].mean())
-    sigma = float(np.abs(ndimage.convolve(filled, _NOISE_KERNEL))[inner].mean()) * np.sqrt(np.pi / 2) / 6
+    sigma = float(np.abs(ndimage.convolve(filled, NOISE_KERNEL))[inner].mean()) * np.sqrt(np.pi / 2) / 6
     return bool(sigma > MOST_NOISE * spread)
 
 
@@ -372,6 +388,9 @@ LEAST_EDGE = 0.62
 # Share of a circle that is an edge → score: 0.7 becomes 0.25. On UC Merced 0 of 36 pictures without tanks reach 0.7, and 35 % of
 # those with tanks; at 0.5 there were 20 false circles a picture.
 EDGE_TO_SCORE = (0.6, 0.4)
+# Edges are told by shares of the window's span of brightness, which is taken to be at least so many standard deviations of its
+# noise: in a quiet window of less the noise itself is full of edges, and of circles.
+LEAST_SPAN_OF_NOISE = 25.0
 
 
 def _tanks(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Boxes, dict[str, Any], tuple[int, ...]]:
@@ -404,7 +423,8 @@ def _tanks(reader: RasterReader, region: RegionMask, report: Report) -> tuple[Bo
             n_noise += 1
             continue
         span = np.percentile(grey[valid], (1, 99)) if valid.any() else (0.0, 1.0)
-        edges = canny((grey - span[0]) / max(float(span[1] - span[0]), 1e-9), sigma=1.2, low_threshold=0.08, high_threshold=0.2)
+        contrast = max(float(span[1] - span[0]), LEAST_SPAN_OF_NOISE * grain(grey, valid), 1e-9)
+        edges = canny((grey - span[0]) / contrast, sigma=1.2, low_threshold=0.08, high_threshold=0.2)
         edges &= ndimage.binary_erosion(valid, iterations=2, border_value=1)
         if edges.any():
             accumulators = hough_circle(edges, radii)

@@ -15,7 +15,7 @@ from scipy import ndimage
 from shapely.geometry import mapping
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, Observation
-from apps.tools.perceive.change import grain
+from apps.tools.perceive.noise import grain
 from apps.tools.registration import estimated_shift
 from apps.verification.checks import CHECKS, Case
 from tests.unit.tools.rasters import Bench, from_file, scene

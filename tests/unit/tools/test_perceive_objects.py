@@ -51,6 +51,10 @@ def grey_scene(pixel: float, side: int = 200) -> Bench:
     (("truck",), 0.2, "MODEL_MISSING", "other kinds of vehicle"),
     (("vehicle",), 10.0, "MODEL_MISSING", "sharper picture"),
     (("tree",), 10.0, "MODEL_MISSING", "0.05 to 0.3 m"),
+    # coarser than the card says, though a bus would still be long enough to see
+    (("vehicle",), 0.5, "MODEL_MISSING", "0.05 to 0.35 m"),
+    (("plane",), 2.0, "MODEL_MISSING", "0.3 to 1.2 m"),
+    (("ship",), 4.0, "MODEL_MISSING", "0.3 to 3 m"),
 ])
 def test_it_says_why_it_cannot_look(words: tuple[str, ...], pixel: float, code: str, part: str) -> None:
     o = objects(grey_scene(pixel), *words)
@@ -123,6 +127,36 @@ def test_open_sea_without_ships_is_an_empty_finding() -> None:
     assert counts["ship"]["calibrated"] is False and counts["ship"]["high"] >= 1       # nothing found is no proof of none
 
 
+def sea(looks: float, *ships: tuple[int, int, int, int, float]) -> Bench:
+    """Sea of -20 dB in VV with so many looks, and ships (row, column, length, width in pixels of 10 m, dB)."""
+    rng = np.random.default_rng(3)
+    power = 0.01 * rng.gamma(looks, 1 / looks, (600, 800))
+    for r, c, length, width, db in ships:
+        at = power[r:r + width, c:c + length]
+        at[:] = 10 ** (db / 10) * rng.gamma(4.4, 1 / 4.4, at.shape)
+    return Bench(scene((10 * np.log10(power))[None].astype(np.float32), ["vv"], pixel=10.0, unit="dB"))
+
+
+def test_ships_on_the_rim_of_the_picture_are_found_whole() -> None:
+    ships = [(100, 0, 12, 4, 0.0), (598, 300, 12, 2, 3.0), (200, 798, 2, 6, 3.0), (0, 0, 10, 3, 0.0), (0, 400, 12, 1, 4.0)]
+    b = sea(4.4, *ships)
+    found = sorted(f["properties"]["box"] for f in features_of(b, objects(b, "ship"), "ship"))
+    assert found == sorted([float(c), float(r), float(c + n), float(r + w)] for r, c, n, w, _ in ships)
+
+
+def test_speckle_of_one_look_is_refused_where_ships_fall_to_pieces() -> None:
+    """Deviation of speckle in dB is 4.343 √ψ′(looks): 5.57 of one, 3.49 of two. Of four ships one was told, as two."""
+    from scipy.special import polygamma
+
+    ships = [(100, 100, 12, 4, 0.0), (300, 400, 20, 5, 3.0), (450, 700, 8, 3, -3.0), (50, 600, 15, 4, 0.0)]
+    o = objects(sea(1, *ships), "ship")
+    assert o.status.state == "failed" and "single look" in o.status.reason and "several looks" in o.status.reason
+    o = objects(sea(2, *ships), "ship")
+    filters: Any = o.evidence.intermediate["filters"]
+    assert o.evidence.intermediate["kept"] == 4
+    assert filters[0]["speckle_db"] == pytest.approx(4.343 * math.sqrt(polygamma(1, 2)), abs=0.1)
+
+
 def test_pictures_without_tanks_get_no_circle_and_no_certain_zero(shared_data: Path) -> None:
     kept = []
     for name in ("buildings", "parkinglot", "baseballdiamond"):
@@ -162,6 +196,23 @@ def test_discs_are_found_with_their_radius_and_squares_are_not() -> None:
         assert abs((near[2] - near[0]) / 2 - r) <= 2.5
 
 
+@pytest.mark.parametrize("discs", [[(200, 200, 25), (251, 200, 25)], [(250, 250, 16)], [(512, 512, 25), (200, 470, 20)]])
+def test_the_noise_of_quiet_ground_is_no_tank(discs: list[tuple[int, int, int]]) -> None:
+    """Where tanks fill less than a hundredth of a window, its noise alone made up its span of brightness: 220 circles were told
+    of two tanks, and 393 of one."""
+    side = 2 * max(d[0] for d in discs)
+    y, x = np.mgrid[:side, :side]
+    grey = np.full((side, side), 90.0)
+    for cx, cy, r in discs:
+        grey[(x - cx) ** 2 + (y - cy) ** 2 <= r * r] = 210
+    picture = (grey + np.random.default_rng(4).normal(0, 4, grey.shape)).clip(0, 255).astype(np.uint8)
+    b = Bench(scene(np.repeat(picture[None], 3, 0), ["red", "green", "blue"], pixel=1.0))
+    found = [f["properties"]["box"] for f in features_of(b, objects(b, "tank"), "tank")]
+    at = sorted((round((q[0] + q[2]) / 2), round((q[1] + q[3]) / 2)) for q in found)
+    assert len(at) == len(discs)
+    assert all(math.dist(p, d[:2]) < 2.5 for p, d in zip(at, sorted(discs), strict=True))
+
+
 # --- trees ------------------------------------------------------------------------------------------------------------------
 def test_trees_of_a_real_forest_are_counted_near_the_labels(shared_data: Path) -> None:
     b = Bench(from_file(shared_data / "trees/OSBS_029.tif", RGB))
@@ -187,6 +238,26 @@ def test_a_region_keeps_only_the_trees_whose_centre_lies_inside() -> None:
     part = features_of(b, objects(b, "tree", region=ring), "tree")
     west = [f for f in whole if (f["properties"]["box"][0] + f["properties"]["box"][2]) / 2 < 200]
     assert 0 < len(part) < len(whole) and abs(len(part) - len(west)) <= 1
+
+
+def test_a_margin_without_data_grows_no_crowns() -> None:
+    """On sand that is alike everywhere a strip of 2 m beside the margin holds as many shapes as any other. The step of brightness
+    to what has no data made 7 of them where 2 are due."""
+    from scipy import ndimage
+
+    rough = ndimage.gaussian_filter(np.random.default_rng(0).normal(0, 1, (3, 400, 400)), (0, 6, 6))
+    sand = (np.array([190, 180, 150])[:, None, None] + 8 * rough / rough.std()).clip(1, 255).astype(np.uint8)
+
+    def middles(stored: Any) -> np.ndarray[Any, Any]:
+        b = Bench(scene(stored, ["red", "green", "blue"], pixel=0.1, nodata=0.0))
+        return np.array([(f["properties"]["box"][0] + f["properties"]["box"][2]) / 2
+                         for f in features_of(b, objects(b, "tree"), "tree")])
+
+    whole = middles(sand)
+    sand[:, :, 200:] = 0
+    half = middles(sand)
+    due = len(whole) * 20 / 400
+    assert (half > 180).sum() <= due + 2 * math.sqrt(due) and len(half) <= (whole < 200).sum() + 2
 
 
 # --- the shipped detector -----------------------------------------------------------------------------------------------------
