@@ -15,6 +15,8 @@ ALIASES: tuple[tuple[str, str], ...] = (
     (r"square\s+kilomet(?:re|er)s?|sq\.?\s*km|km\s*(?:2|²|\^2)|km\*\*2|kilomet(?:re|er)s?\s+squared", "km2"),
     (r"square\s+centimet(?:re|er)s?|cm\s*(?:2|²|\^2)", "cm2"),
     (r"square\s+met(?:re|er)s?|sq\.?\s*m|m\s*(?:2|²|\^2)|m\*\*2|met(?:re|er)s?\s+squared|sqm", "m2"),
+    (r"square\s+(?:us\s+)?survey\s+f(?:ee|oo)t|(?:us\s+)?survey\s+square\s+f(?:ee|oo)t", "ftUS2"),
+    (r"(?:us\s+)?survey\s+f(?:ee|oo)t|ftus|us-ft", "ftUS"),
     (r"square\s+f(?:ee|oo)t|sq\.?\s*ft|ft\s*(?:2|²)", "ft2"),
     (r"square\s+miles?|sq\.?\s*mi|mi\s*(?:2|²)", "mi2"),
     (r"hectares?|hectars?|ha", "ha"),

@@ -14,12 +14,12 @@ from apps.verification.units import factor as checked
 from tests.shared import ROOT
 
 # International yard and pound agreement of 1959: a foot is 0.3048 m, a yard three of them, a mile 1,760 yards, an acre 4,840
-# square yards; a nautical mile is 1,852 m.
-FOOT = 0.3048
+# square yards; a nautical mile is 1,852 m. A US survey foot is 1200/3937 m (Mendenhall order of 1893).
+FOOT, SURVEY = 0.3048, 1200 / 3937
 BY_LAW = [
     (AREA_M2, {"m2": 1, "ha": 1e4, "km2": 1e6, "acre": 4840 * 9 * FOOT**2, "mi2": (5280 * FOOT) ** 2,
-                "sqmi": (5280 * FOOT) ** 2, "ft2": FOOT**2, "cm2": 1e-4}),
-    (LENGTH_M, {"m": 1, "km": 1e3, "cm": 1e-2, "ft": FOOT, "mi": 5280 * FOOT, "nmi": 1852, "yd": 3 * FOOT}),
+                "sqmi": (5280 * FOOT) ** 2, "ft2": FOOT**2, "ftUS2": SURVEY**2, "cm2": 1e-4}),
+    (LENGTH_M, {"m": 1, "km": 1e3, "cm": 1e-2, "ft": FOOT, "ftUS": SURVEY, "mi": 5280 * FOOT, "nmi": 1852, "yd": 3 * FOOT}),
     (SHARE, {"1": 1, "%": 0.01}),
     (DENSITY, {"1/m2": 1, "1/km2": 1e-6, "1/ha": 1e-4}),
 ]
