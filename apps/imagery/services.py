@@ -351,7 +351,7 @@ def _ingest(scene: Scene, hints: SceneHints) -> None:
     known = _known_conversion(scene, hints)
     if known is not None:
         facts, counts, cog_id = known
-        _settle(scene, facts, counts, cog_id, hints)
+        scene_settle(scene, facts, counts, cog_id, hints)
         return
     source = blob_path(scene.original_id)
     root: Path = settings.UPLOADS_ROOT
@@ -359,8 +359,8 @@ def _ingest(scene: Scene, hints: SceneHints) -> None:
     with tempfile.TemporaryDirectory(prefix="job-", dir=root) as folder:
         done = ingest_file(source, Path(folder), scene.name, hints, scene_id=str(scene.pk), artifact=scene.original_id)
         cog = artifact_put(data=done.cog, project_id=scene.project_id, media_type=COG_TYPE, name=f"{Path(scene.name).stem}.tif")
-    info = done.info.model_copy(update={"artifact": _pixels_of(scene, done.facts, cog.digest)})
-    _store(scene, done.facts, done.counts, cog.digest, hints, info, done.findings, done.statistics)
+    info = done.info.model_copy(update={"artifact": pixels_of(scene, done.facts, cog.digest)})
+    scene_store(scene, done.facts, done.counts, cog.digest, hints, info, done.findings, done.statistics)
     if len(done.facts.times) > 1 and hints.time_index is None:
         _other_times(scene, done.facts, hints)
 
@@ -395,21 +395,21 @@ def _other_times(scene: Scene, facts: RasterFacts, hints: SceneHints) -> None:
         transaction.on_commit(lambda key=key: _enqueue(key))  # type: ignore[misc]
 
 
-def _pixels_of(scene: Scene, facts: RasterFacts, cog_id: str) -> str:
+def pixels_of(scene: Scene, facts: RasterFacts, cog_id: str) -> str:
     """The digest that names a scene's pixels: the file's own, but the COG's where the file holds several times or variables, of
     which the scene is one. What is kept of pixels is kept under it."""
     is_one_of_several = len(facts.times) > 1 or len(facts.variables) > 1
     return cog_id if is_one_of_several or not scene.original_id else scene.original_id
 
 
-def _settle(scene: Scene, facts: RasterFacts, counts: RasterCounts, cog_id: str, hints: SceneHints) -> None:
+def scene_settle(scene: Scene, facts: RasterFacts, counts: RasterCounts, cog_id: str, hints: SceneHints) -> None:
     """Info, findings and statistics anew from what is known, over the COG."""
-    artifact = _pixels_of(scene, facts, cog_id)
+    artifact = pixels_of(scene, facts, cog_id)
     found = inspect(facts, counts, scene.name, hints, scene_id=str(scene.pk), artifact=artifact)
     statistics = _statistics(scene, found.info, cog_id)
     found = finish(found, statistics)
     artifact_link(digest=cog_id, project_id=scene.project_id, name=f"{Path(scene.name).stem}.tif")
-    _store(scene, facts, counts, cog_id, hints, found.info, found.findings, statistics)
+    scene_store(scene, facts, counts, cog_id, hints, found.info, found.findings, statistics)
 
 
 def _statistics(scene: Scene, info: SceneInfo, cog_id: str) -> RasterStatistics:
@@ -429,7 +429,7 @@ def _mask_key(info: SceneInfo) -> Any:
 
 
 @transaction.atomic
-def _store(
+def scene_store(
     scene: Scene,
     facts: RasterFacts,
     counts: RasterCounts,
@@ -482,7 +482,7 @@ def scene_update(*, scene: Scene, user: Any, changes: dict[str, Any]) -> Scene:
     if scene.cog_id is None or scene.facts is None:
         return scene_retry(scene=scene, hints=hints)
     facts, counts = RasterFacts.model_validate(scene.facts), RasterCounts.model_validate(scene.counts)
-    _settle(scene, facts, counts, scene.cog_id, hints)
+    scene_settle(scene, facts, counts, scene.cog_id, hints)
     if looked is None:
         Scene.objects.filter(pk=scene.pk).update(confirmed_by=None, confirmed_at=None)
     log.info("scene updated", extra={"scene": str(scene.pk), "author": getattr(user, "username", ""), "changes": sorted(changes)})
@@ -572,7 +572,7 @@ def scene_stack(*, project: Project, scenes: Sequence[Scene], user: Any = None, 
         hints=hints.model_dump(mode="json", exclude_defaults=True),
     )  # fmt: skip
     try:
-        _settle(scene, stacked, counts, cog.digest, hints)
+        scene_settle(scene, stacked, counts, cog.digest, hints)
     except BaseException:
         scene.delete()
         raise

@@ -29,6 +29,7 @@ from apps.imagery.forms import changes_from_post
 from apps.imagery.models import Scene
 from apps.imagery.nesting import WISHES, Wish
 from apps.imagery.profiles import name_band
+from apps.imagery.reread import original_kept
 from apps.imagery.selectors import scene_get_for_user, scenes_unfolded, upload_list_open
 from apps.imagery.vector_views import vector_rows
 
@@ -94,6 +95,7 @@ def _check_context(request: HttpRequest, scene: Scene) -> dict[str, Any]:
         "n_ready": sum(s.is_ready and not s.n_block for s in others),
         "may_ingest": (can(_user(request), scene.project, "ingest") and not scene.project.is_sample)
         or (_user(request).is_staff and can(_user(request), scene.project, "ingest")),
+        "original_kept": original_kept(scene),
         "may_ask": can(_user(request), scene.project, "ask"),
     }
 
@@ -107,7 +109,7 @@ def scene_page(request: HttpRequest, scene_id: UUID) -> HttpResponse:
     return render(request, name, _check_context(request, scene))
 
 
-def _errors_beside(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def errors_beside(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """For htmx a UserError is shown beside the form, and the page around it stays; others get the error page."""
 
     @wraps(view)
@@ -126,7 +128,8 @@ def _errors_beside(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespo
     return answer
 
 
-def _access_to_change(request: HttpRequest, scene_id: UUID) -> Scene:
+def scene_to_change(request: HttpRequest, scene_id: UUID) -> Scene:
+    """The scene, for a person who may change it. UserError FORBIDDEN for the sample's, 404 for those of others."""
     scene = scene_get_for_user(_user(request), scene_id, "ingest")
     if scene.project.is_sample and not _user(request).is_staff:
         raise UserError(
@@ -146,10 +149,10 @@ def _answer(request: HttpRequest, scene: Scene, text: str) -> HttpResponse:
 
 @login_required
 @require_POST
-@_errors_beside
+@errors_beside
 def scene_change(request: HttpRequest, scene_id: UUID) -> HttpResponse:
     """One fix: a button's values or a small form. Everything that depends on it is derived again."""
-    scene = _access_to_change(request, scene_id)
+    scene = scene_to_change(request, scene_id)
     n_bands = len(scene.scene_info.bands) if scene.info else 0
     scene = services.scene_update(scene=scene, user=_user(request), changes=changes_from_post(request.POST, n_bands))
     return _answer(request, scene, "Saved.")
@@ -157,28 +160,28 @@ def scene_change(request: HttpRequest, scene_id: UUID) -> HttpResponse:
 
 @login_required
 @require_POST
-@_errors_beside
+@errors_beside
 def scene_confirmed(request: HttpRequest, scene_id: UUID) -> HttpResponse:
     """“Looks right”."""
-    scene = services.scene_confirm(scene=_access_to_change(request, scene_id), user=_user(request))
+    scene = services.scene_confirm(scene=scene_to_change(request, scene_id), user=_user(request))
     return _answer(request, scene, "Confirmed. You can ask about it now.")
 
 
 @login_required
 @require_POST
-@_errors_beside
+@errors_beside
 def scene_again(request: HttpRequest, scene_id: UUID) -> HttpResponse:
     """Ingests a failed file again."""
-    scene = services.scene_retry(scene=_access_to_change(request, scene_id))
+    scene = services.scene_retry(scene=scene_to_change(request, scene_id))
     return _answer(request, scene, "Trying again.")
 
 
 @login_required
 @require_POST
-@_errors_beside
+@errors_beside
 def scene_remove(request: HttpRequest, scene_id: UUID) -> HttpResponse:
     """Takes a scene out of the project."""
-    scene = _access_to_change(request, scene_id)
+    scene = scene_to_change(request, scene_id)
     project = scene.project_id
     services.scene_delete(scene=scene)
     target = f"/imagery/?project={project}"
@@ -189,7 +192,7 @@ def scene_remove(request: HttpRequest, scene_id: UUID) -> HttpResponse:
 
 @login_required
 @require_POST
-@_errors_beside
+@errors_beside
 def scene_stacked(request: HttpRequest, project_id: UUID) -> HttpResponse:
     """One scene of the chosen band files."""
     project = access_project_by_id(_user(request), project_id, "ingest")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from apps.core.evidence.events import SceneReadAnew
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Answer
@@ -28,6 +29,7 @@ def ask_json(state: RunState) -> dict[str, Any]:
                 "checks": [c.model_dump(mode="json") for c in o.checks],
                 "decision": o.decision.model_dump(mode="json") if o.decision else None,
                 "verdict": o.verdict.model_dump(mode="json") if o.verdict else None,
+                "older_readings": [e.model_dump(mode="json") for e in o.older_readings],
             }
             for o in state.observations.values()
         ],
@@ -39,6 +41,16 @@ def ask_json(state: RunState) -> dict[str, Any]:
             else {}
         ),
     }
+
+
+def older_reading_text(event: SceneReadAnew) -> str:
+    """What is to be known of an observation that was made before a scene was read anew."""
+    more = len(event.changes) - 1
+    rest = f" And {more} more." if more > 0 else ""
+    return (
+        f"Based on an older reading of {event.name}, which was read anew on {event.at:%Y-%m-%d}. {event.changes[0]}{rest} "
+        "Ask again to use the new one."
+    )
 
 
 def table_lines(observation: Observation) -> list[str]:

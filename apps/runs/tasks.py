@@ -8,7 +8,7 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_ready
 
-from apps.runs import report_files, services
+from apps.runs import report_files, rereading, services
 
 
 @shared_task(name="apps.runs.tasks.run_execute", bind=True, max_retries=None)
@@ -34,6 +34,12 @@ def runs_resume() -> int:
 def report_make(file_id: str) -> None:
     """Makes one file of a report; does nothing where it was made before."""
     report_files.report_file_make(file_id=file_id)
+
+
+@shared_task(name="apps.runs.tasks.scene_reread")
+def scene_reread(scene_id: str, user_id: int | None = None) -> None:
+    """Reads one scene anew; does nothing where it was deleted meanwhile, or where its file is not kept."""
+    rereading.reread_by_id(scene_id=scene_id, user_id=user_id)
 
 
 @worker_ready.connect  # type: ignore[misc]

@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from apps.runs import api, consumers, evidence_views, model_views, report_views, views
+from apps.runs import api, consumers, evidence_views, model_views, report_views, rereading_views, views
 
 urlpatterns = [
     path("runs/", views.run_list, name="run_list"),
     path("runs/ask/", views.run_ask, name="run_ask"),
     path("runs/plan/", views.run_plan, name="run_plan"),
+    path("runs/reread/<uuid:scene_id>/", rereading_views.scene_again_read, name="scene_reread"),
     path("runs/<uuid:run_id>/", views.run_page, name="run"),
     path("runs/<uuid:run_id>/rail/", views.run_rail, name="run_rail"),
     path("runs/<uuid:run_id>/map/", views.run_map, name="run_map"),

@@ -34,6 +34,7 @@ from apps.runs.inspector import values_at
 from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
+from apps.runs.present import older_reading_text
 from apps.runs.tables import items_table, rows_table, run_table
 
 STATUS_WORDS = {
@@ -71,7 +72,8 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
     is_failed = held.observation.status.state == "failed"
     if is_failed and is_said(what, note):
         note = ""  # the line says it: a failed tool has no figure, but a reason
-    warnings = [line.message for line in held.observation.status.log if line.level == "warning"]
+    warnings = [older_reading_text(e) for e in held.older_readings[-1:]]
+    warnings += [line.message for line in held.observation.status.log if line.level == "warning"]
     return {
         "held": held,
         "o": held.observation,
@@ -114,6 +116,7 @@ def run_context(user: User | None, run: Run, state: RunState) -> dict[str, Any]:
         "steps": steps,
         "answer": answer,
         "before": state.answer_before,
+        "older_readings": [older_reading_text(e) for e in state.older_readings.values()],
         "before_what": _CAUSES.get((state.answers[-1].cause if state.answers else "").partition(" ")[0], "the verdict"),
         "cites": [{"id": i, "step": by_id.get(i, "?")} for i in (answer.based_on if answer else ())],
         "claims": [

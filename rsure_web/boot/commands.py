@@ -26,6 +26,7 @@ usage: ./rsure COMMAND [ARGUMENTS]
   test [--ml] [PYTEST ARGUMENTS]       set up everything and run the tests
   setup [--no-ml]                      the set-up alone
   ask FILE... --question TEXT          one question, answered here
+  reread SCENE... | --all              read scenes anew from their kept files
   verify FILE                          judge observations of any agent
   evaluate trajectories|cases|faults   measure against labels
   prior show|export|import|rebuild     the reliability prior
@@ -38,7 +39,7 @@ usage: ./rsure COMMAND [ARGUMENTS]
 DATABASE_URL and REDIS_URL replace the embedded services; RSURE_HOME moves the state folder.
 """
 
-DJANGO_COMMANDS = ("ask", "verify", "evaluate", "prior", "models", "bench")
+DJANGO_COMMANDS = ("ask", "reread", "verify", "evaluate", "prior", "models", "bench")
 
 
 def run_manage(arguments: list[str], env: Mapping[str, str]) -> int:

@@ -152,6 +152,17 @@ class VerdictUndone(_Event):
     author: str
 
 
+class SceneReadAnew(_Event):
+    """A scene of the run was read anew after observations were made of it, and the reading changed: those rest on the older one.
+    Nothing is taken back; decisions, verdicts and the answer stand as they were made."""
+
+    type: Literal["SceneReadAnew"] = "SceneReadAnew"
+    scene_id: str
+    name: str = Field(max_length=255)
+    changes: tuple[str, ...] = Field(max_length=100)
+    author: str = Field(default="", max_length=150)
+
+
 Event = Annotated[
     RunStarted
     | RunResumed
@@ -168,7 +179,8 @@ Event = Annotated[
     | RunFailed
     | RunCancelled
     | VerdictGiven
-    | VerdictUndone,
+    | VerdictUndone
+    | SceneReadAnew,
     Field(discriminator="type"),
 ]
 _adapter: TypeAdapter[Any] = TypeAdapter(Event)

@@ -22,6 +22,7 @@ from apps.core.evidence.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    SceneReadAnew,
     StepStarted,
     VerdictGiven,
     VerdictUndone,
@@ -50,6 +51,8 @@ class ObservationState:
     withdrawn: dict[str, EvidenceWithdrawn] = field(default_factory=dict)
     decided_at: list[datetime] = field(default_factory=list)
     is_rejudge_due: bool = False
+    older_readings: tuple[SceneReadAnew, ...] = ()
+    """Readings of its scenes that came after it and differ: it rests on an older one."""
     corrects: str = ""
     """Id of the machine's observation for which a person gave this one; '' for the machine's own."""
 
@@ -117,6 +120,12 @@ class RunState:
     def answer_before(self) -> Answer | None:
         """The answer before the newest one, where a verdict or an undo caused the newest."""
         return self.answers[-2].answer if len(self.answers) > 1 and self.answers[-1].cause else None
+
+    @property
+    def older_readings(self) -> dict[str, SceneReadAnew]:
+        """Of scenes under the answer, by id, the newest reading that came after the observations that the answer rests on."""
+        under = [self.observations[i] for i in (self.answer.based_on if self.answer else ()) if i in self.observations]
+        return {event.scene_id: event for o in under for event in o.older_readings}
 
     @property
     def is_over(self) -> bool:
@@ -259,6 +268,13 @@ def apply(state: RunState, seq: int, event: Event) -> RunState:
                     o.undone.add(event.verdict_id)
                     o.redo.append(event.verdict_id)
                     _stand(state, o)
+        case SceneReadAnew():
+            marked: set[str] = set()
+            for o in state.observations.values():
+                of_scene = any(ref.scene_id == event.scene_id for ref in o.observation.inputs)
+                if of_scene or marked & {*o.observation.parents, o.corrects}:
+                    marked.add(o.id)
+                    o.older_readings = (*o.older_readings, event)
     return state
 
 
