@@ -67,7 +67,8 @@ class Formula:
         for name in self.names:
             v = planes[name].valid
             valid = v if valid is None else both(valid, v)
-        assert valid is not None
+        if valid is None:
+            valid = np.ones((1, 1), dtype=bool)  # of numbers alone
         data, finite = np.empty(valid.shape), np.empty(valid.shape, dtype=bool)
         rows = max(1, _STRIP_VALUES // max(1, valid.shape[1]))
         with np.errstate(all="ignore"):
@@ -138,8 +139,9 @@ _GRAMMAR = _grammar()
 
 
 @lru_cache(maxsize=512)
-def parse(text: str) -> Formula:
-    """The formula of a text. ModelError (BAD_ARGUMENT) where it is too long, too deep, wrong, or calls what is not allowed."""
+def parse(text: str, of_numbers: bool = False) -> Formula:
+    """The formula of a text. ModelError (BAD_ARGUMENT) where it is too long, too deep, wrong, or calls what is not allowed, and
+    where it names nothing unless it may be ``of_numbers`` alone."""
     if len(text) > MAX_LENGTH:
         raise ModelError(f"The expression has {len(text)} characters; at most {MAX_LENGTH} are read.", code="BAD_ARGUMENT")
     depth = deepest = 0
@@ -157,7 +159,7 @@ def parse(text: str) -> Formula:
                          f"comparisons and {', '.join(sorted(FUNCTIONS))} are allowed.", code="BAD_ARGUMENT") from error
     names: dict[str, None] = {}
     _collect(tree, names)
-    if not names:
+    if not names and not of_numbers:
         raise ModelError("The expression names no band or node.", code="BAD_ARGUMENT")
     return Formula(text, tree, tuple(names))
 

@@ -748,7 +748,7 @@ class CalculateParams(Frozen):
 
 def _plan_calculate(call: Call) -> Planned:
     p: CalculateParams = call.params
-    formula = parse(p.expression)
+    formula = parse(p.expression, of_numbers=True)
     unknown = [n for n in formula.names if n not in call.names]
     if unknown:
         raise call.refuse(f"the expression names {', '.join(unknown)}, which is no input of the node.")
@@ -768,7 +768,7 @@ def _plan_calculate(call: Call) -> Planned:
         found = formula.evaluate(planes)
         if not found.valid[0, 0]:
             raise call.refuse(f"{p.expression} is undefined for these values.", code="TOOL_FAILED")
-        return Value(float(found.data[0, 0]), min(v.n_valid for v in values),
+        return Value(float(found.data[0, 0]), min((v.n_valid for v in values), default=0),
                      {"operands": {n: by_name[n].value for n in formula.names}, "expression": p.expression})
 
     span = PhysicalRange(*p.range) if p.range else PhysicalRange(why="the caller declares no range")
@@ -776,9 +776,9 @@ def _plan_calculate(call: Call) -> Planned:
 
 
 register(Operator(
-    name="value.calculate", summary="Arithmetic of earlier values by the allow-listed grammar.", takes=Take(("value",), 1, 64),
-    params=CalculateParams, gives="value", range="declared by the caller", nodata="undefined results are refused",
-    plan=_plan_calculate))
+    name="value.calculate", summary="Arithmetic of numbers and earlier values by the allow-listed grammar.",
+    takes=Take(("value",), 0, 64), params=CalculateParams, gives="value", range="declared by the caller",
+    nodata="undefined results are refused", plan=_plan_calculate))
 
 
 # --- equations -------------------------------------------------------------------------------------------------------------

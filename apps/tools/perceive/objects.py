@@ -232,9 +232,10 @@ def serve(target: str, words: Sequence[str], scene: SceneInfo, method: ObjectsMe
             out.note = (f"A {cls.name} of {size:g} m is {size / gsd:.1f} px long at {gsd:g} m a pixel; "
                         f"it takes at least {LEAST_OBJECT_PX:g} px to tell one. A sharper picture would do.")
             continue
-        if gsd is not None and cls.work_gsd_m is None and cls.gsd_m is not None and gsd > cls.gsd_m[1] * 1.05:
-            out.note = (f"{card.name} was made for pictures of {cls.gsd_m[0]:g} to {cls.gsd_m[1]:g} m a pixel; this one has "
-                        f"{gsd:g} m. A sharper picture would do.")
+        # finer pictures are made coarser; on coarser ones nobody knows the scores
+        if gsd is not None and cls.gsd_m is not None and gsd > cls.gsd_m[1] * 1.05:
+            out.note = (f"{card.name} looks for {target} on pictures of {cls.gsd_m[0]:g} to {cls.gsd_m[1]:g} m a pixel; this one "
+                        f"has {gsd:g} m. A sharper picture would do.")
             continue
         if gsd is None and method.scale is None and cls.experimental and cls.work_gsd_m is not None and size is not None:
             out.code = "NEEDS_GSD"

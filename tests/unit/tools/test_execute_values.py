@@ -63,6 +63,18 @@ def test_equations_that_are_not_solved_say_why(equation: str, params: dict[str, 
     assert o.status.state == "failed" and part in o.status.reason
 
 
+@pytest.mark.parametrize(("expression", "expected"), [
+    ("2 + 3 * 4", 14.0), ("(1 + sqrt(5)) / 2", (1 + math.sqrt(5)) / 2), ("-2 ^ 2", -4.0), ("1 / 0", None), ("9^9^9^9", None),
+])  # fmt: skip
+def test_a_calculation_of_numbers_alone(expression: str, expected: float | None) -> None:
+    b = Bench(scene(np.ones((1, 2, 2)), ["index"]))
+    o = b.execute([("out", "value.calculate", [], {"expression": expression})])
+    if expected is None:
+        assert o.status.state == "failed" and "is undefined" in o.status.reason
+    else:
+        assert o.result.value == pytest.approx(expected, rel=1e-15)
+
+
 def series(y: Any, days: list[str] | None = None, **params: Any) -> Any:
     days = days or [f"2020-{1 + i // 28:02d}-{1 + i % 28:02d}" for i in range(len(y))]
     b = Bench(*(scene(np.full((1, 2, 2), v), ["index"], scene_id=f"s{i}", date=d, unit="1")
