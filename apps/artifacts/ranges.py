@@ -1,7 +1,8 @@
 """Parts of a blob in object storage, by HTTP range requests.
 
 The address is made by the storage that the site configured (``Storage.url``: signed, and renewed for each request), never by a
-person. Redirects are not followed, and an answer that is not exactly the part asked for is an error: pixels are never guessed.
+person. Redirects are not followed, and an answer that is not exactly the part asked for is an error: pixels are never guessed. So
+is one of another version of the blob than the answers before: parts of two versions are no image.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ BLOCK = 1 << 20
 _KEPT_BLOCKS = 24
 _TRIES = 3
 _TIMEOUT_S = 30.0
+# A part that comes in drops is given up: each drop alone is in time.
+_WHOLE_S = 120.0
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class BlobChangedError(OSError):
+    """The blob is another one than when its first part was read."""
 
 
 class RemoteBlob:
@@ -35,6 +42,7 @@ class RemoteBlob:
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self.n_requests = self.n_bytes = 0
         self.trouble: OSError | None = None
+        self._version: str | None = None
 
     def open(self, mode: str = "rb") -> RangeFile:
         if mode not in ("r", "rb"):
@@ -81,29 +89,61 @@ class RemoteBlob:
         for attempt in range(_TRIES):
             if attempt:
                 time.sleep(0.2 * 4 ** (attempt - 1))
+            asked = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
             try:
-                answer = client.get(self._url_of(), headers={"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"})
+                # what stands at the head is looked at before the body is taken, which may be as large as it likes
+                with client.stream("GET", self._url_of(), headers=asked) as answer:
+                    if answer.status_code in _AGAIN:
+                        why = f"status {answer.status_code}"
+                        continue
+                    self._check(answer, start, stop)
+                    data = _body(answer, stop - start)
             except httpx.TransportError as error:
                 why = type(error).__name__
                 continue
-            if answer.status_code in _AGAIN:
-                why = f"status {answer.status_code}"
+            if data is None:
+                why = f"a part was not there after {_WHOLE_S:.0f} s"
                 continue
-            place = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.headers.get("Content-Range", ""))
-            if answer.status_code != 206 or place is None:
-                raise OSError(f"the object storage answered {answer.status_code} to a request for a part of {self.name}")
-            if tuple(map(int, place.groups())) != (start, stop - 1, self.size) or len(answer.content) != stop - start:
+            if len(data) != stop - start:
                 raise OSError(f"the object storage gave another part of {self.name} than was asked for")
             with self._lock:
                 self.n_requests += 1
                 self.n_bytes += stop - start
-            return bytes(answer.content)
+            return data
         raise OSError(f"the object storage does not give {self.name}: {why}")
+
+    def _check(self, answer: Any, start: int, stop: int) -> None:
+        """OSError where the head of an answer is not that of the part that was asked for, of the blob that was read before."""
+        place = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.headers.get("Content-Range", ""))
+        if answer.status_code != 206 or place is None:
+            raise OSError(f"the object storage answered {answer.status_code} to a request for a part of {self.name}")
+        version = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        with self._lock:
+            self._version = self._version or version
+            is_same = version == self._version
+        first, last, size = map(int, place.groups())
+        if not is_same or size != self.size:
+            raise BlobChangedError(f"{self.name} changed in the object storage while it was read")
+        if (first, last) != (start, stop - 1):
+            raise OSError(f"the object storage gave another part of {self.name} than was asked for")
 
     def rest(self) -> None:
         """Lets go of what is kept in memory."""
         with self._lock:
             self._kept.clear()
+
+
+def _body(answer: Any, length: int) -> bytes | None:
+    """The body, of which no more is taken than tells that it is too long; None where it comes too slowly."""
+    end, parts, n = time.monotonic() + _WHOLE_S, list[bytes](), 0
+    for part in answer.iter_raw():
+        parts.append(part)
+        n += len(part)
+        if n > length:
+            break
+        if n < length and time.monotonic() > end:
+            return None
+    return b"".join(parts)
 
 
 _clients: dict[int, Any] = {}

@@ -26,7 +26,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import MemoryFile
 from rasterio.windows import Window as RasterioWindow
 
-from apps.artifacts.ranges import RemoteBlob
+from apps.artifacts.ranges import BlobChangedError, RemoteBlob
 from apps.core.errors import FaultError, UserError
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
@@ -67,7 +67,7 @@ def open_raster(path: Path | RemoteBlob, *, cache_bytes: int | None = None) -> A
     except OSError as error:
         if far is None:
             raise
-        raise _unreachable() from error
+        raise _unreachable(error) from error
     if kind is None:
         raise UserError(
             "UNREADABLE",
@@ -87,7 +87,7 @@ def open_raster(path: Path | RemoteBlob, *, cache_bytes: int | None = None) -> A
         return dataset
     except RasterioError as error:
         if far is not None:
-            raise _unreachable() from error
+            raise _unreachable(far.trouble) from error
         raise UserError(
             "UNREADABLE",
             "The raster cannot be opened.",
@@ -116,7 +116,7 @@ class _FarDataset:
 
         found = self._thread.submit(done).result()
         if self._blob.trouble is not None:
-            raise _unreachable() from self._blob.trouble
+            raise _unreachable(self._blob.trouble) from self._blob.trouble
         return found
 
     def read(self, *given: Any, **named: Any) -> Any:
@@ -139,7 +139,14 @@ class _FarDataset:
         return self._in_thread(getattr, self._dataset, name)
 
 
-def _unreachable() -> UserError:
+def _unreachable(error: OSError | None) -> UserError:
+    if isinstance(error, BlobChangedError):
+        return UserError(
+            "UNREADABLE",
+            "The scene changed while it was read.",
+            "Its pixels lie in the object storage, and are others there than when the reading began: no figure is of one image.",
+            "Ask again; if it stays so, ingest the scene again.",
+        )
     return UserError(
         "UNREADABLE",
         "Pixels of the scene cannot be read.",
@@ -306,7 +313,7 @@ class SceneReader:
             )
         except RasterioError as error:
             if isinstance(self._path, RemoteBlob):
-                raise _unreachable() from error
+                raise _unreachable(self._path.trouble) from error
             raise UserError(
                 "UNREADABLE",
                 "Pixels of the scene cannot be read.",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.core.errors import ModelError
+from apps.core.errors import ModelError, UserError
 from apps.core.geo.grid import Grid
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
@@ -342,7 +342,8 @@ class Engine:
     def _fail(self, group: _Group, error: Exception, targets: Sequence[Target], alive: list[Accumulator | None]) -> None:
         if group.reason:
             return
-        group.reason = without_paths(str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}")
+        told = f"{error.what} {error.why} {error.fix}" if isinstance(error, UserError) else str(error)
+        group.reason = without_paths(told if isinstance(error, (ModelError, UserError)) else f"{type(error).__name__}: {error}")
         for i in group.members:
             alive[i] = None
             for n in targets[i][0]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,9 +18,9 @@ from django.conf import settings
 from django.core.files.storage import FileSystemStorage
 from django.test import override_settings
 
-from apps.artifacts import blobs
+from apps.artifacts import blobs, ranges
 from apps.artifacts.blobs import blob_name, blob_put, blob_source
-from apps.artifacts.ranges import BLOCK, RemoteBlob
+from apps.artifacts.ranges import BLOCK, BlobChangedError, RemoteBlob
 from apps.core.errors import UserError
 from apps.core.evidence.observation import TaskRef
 from apps.core.evidence.plan import Plan, Question
@@ -32,11 +33,14 @@ SIDE = 3000
 
 
 class Server:
-    """Serves a folder by ranges; ``status`` and ``twist`` make it answer wrongly."""
+    """Serves a folder by ranges; ``status`` and ``twist`` make it answer wrongly, ``version`` is the ETag, and ``spoil`` may do
+    with the body (handler, bytes) what it likes."""
 
     def __init__(self, folder: Path):
         self.folder, self.asked = folder, list[tuple[str, int, int]]()
         self.status, self.n_faults, self.twist = 206, 0, 0
+        self.version = '"one"'
+        self.spoil: Callable[[Any, bytes], None] | None = None
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,15 +55,22 @@ class Server:
                 status = 206
                 if owner.n_faults:
                     owner.n_faults, status = owner.n_faults - 1, owner.status
-                body = held[first:last + 1] if status == 206 else b"no"
+                body = held[first:last + 1] if status == 206 else held if status == 200 else b"no"
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("ETag", owner.version)
                 if status == 206:
                     self.send_header("Content-Range", f"bytes {first + owner.twist}-{last}/{len(held)}")
                 if status == 302:
                     self.send_header("Location", "http://127.0.0.1:1/elsewhere")
                 self.end_headers()
-                self.wfile.write(body)
+                try:
+                    if owner.spoil is not None:
+                        owner.spoil(self, body)
+                    else:
+                        self.wfile.write(body)
+                except (BrokenPipeError, ConnectionResetError):
+                    self.close_connection = True
 
             def log_message(self, *_: Any) -> None:
                 return
@@ -201,14 +212,128 @@ def test_a_storage_that_breaks_midway_gives_no_number(far: Server, kept: tuple[S
     source = blob_source(digest)
     reader = open_scene(info, source)
     far.status, far.n_faults = 403, 10_000
-    task = TaskRef(task_type="index_statistic", question="NDVI?", answer_form="number")
+    o = _asked(info, reader)
+    assert o.status.state == "failed" and o.result.value is None and "object storage" in o.status.reason
+
+
+def _cut(handler: Any, body: bytes) -> None:
+    handler.wfile.write(body[:len(body) // 2])
+    handler.close_connection = True
+
+
+def _dripping(handler: Any, body: bytes) -> None:
+    for k in range(0, len(body), 1000):
+        handler.wfile.write(body[k:k + 1000])
+        time.sleep(0.05)
+
+
+def _unasked(handler: Any, body: bytes) -> None:
+    handler.wfile.write(body + b"more")
+
+
+@pytest.mark.parametrize("spoil", [_cut, _dripping])
+def test_a_storage_that_cuts_or_drips_gives_no_number(
+    far: Server, kept: tuple[SceneInfo, Path, str], monkeypatch: pytest.MonkeyPatch, spoil: Any
+) -> None:
+    """Each drop comes in time; the part as a whole does not."""
+    monkeypatch.setattr(ranges, "_WHOLE_S", 0.3)
+    info, _, digest = kept
+    source = blob_source(digest)
+    reader = open_scene(info, source)
+    far.spoil = spoil
+    o = _asked(info, reader)
+    assert o.status.state == "failed" and o.result.value is None and o.result.layers == ()
+    assert "object storage" in o.status.reason
+    assert not any(word in o.status.reason for word in ("signature", "127.0.0.1", "UserError", "UNREADABLE")), o.status.reason
+
+
+def _asked(info: SceneInfo, reader: Any) -> Any:
     nodes = [{"id": "s", "op": "asset.scene", "params": {"scene": "s"}},
              {"id": "q", "op": "raster.product.index", "inputs": ["s"], "params": {"index": "ndvi"}},
              {"id": "out", "op": "raster.summarize.statistic", "inputs": ["q"], "params": {"statistic": "mean"}}]  # fmt: skip
     box = LocalToolBox(open_scene=lambda _: reader, layers=MemoryLayers())
-    o = box.call(tool="execute", arguments={"nodes": nodes, "output": "out"}, question=Question(text="?", scenes=(info,)),
-                 plan=Plan(task=task), step=1)  # fmt: skip
-    assert o.status.state == "failed" and o.result.value is None and "object storage" in o.status.reason
+    task = TaskRef(task_type="index_statistic", question="NDVI?", answer_form="number")
+    return box.call(tool="execute", arguments={"nodes": nodes, "output": "out"}, question=Question(text="?", scenes=(info,)),
+                    plan=Plan(task=task), step=1)  # fmt: skip
+
+
+def test_a_part_that_is_cut_off_once_is_asked_for_again(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    _, here, digest = kept
+    source = blob_source(digest)
+    assert isinstance(source, RemoteBlob)
+
+    def once(handler: Any, body: bytes) -> None:
+        far.spoil = None
+        _cut(handler, body)
+
+    far.spoil = once
+    assert source.read(5, 100) == here.read_bytes()[5:105] and len(far.asked) == 2
+
+
+def test_faults_at_random_change_no_digit(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    """One answer in three is a fault or is cut; the same figures as from the file, or none."""
+    info, here, digest = kept
+    wanted = _ndvi(info, here)
+    rng = np.random.default_rng(8)
+
+    def spoil(handler: Any, body: bytes) -> None:
+        far.status, far.n_faults = 500, int(rng.random() < 0.2)
+        (_cut if rng.random() < 0.15 else lambda h, b: h.wfile.write(b))(handler, body)
+
+    far.spoil = spoil
+    n_right = 0
+    for _ in range(3):
+        found = _ndvi(info, blob_source(digest))
+        assert found.result.value in (wanted.result.value, None)
+        n_right += found.result.value is not None
+        assert found.status.state == "ok" or "object storage" in found.status.reason
+    assert n_right >= 1
+
+
+def test_a_storage_without_ranges_is_not_made_to_send_the_whole(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    """It answers 200 with all of it: the head says so, and the body is left."""
+    _, here, digest = kept
+    source = blob_source(digest)
+    assert isinstance(source, RemoteBlob)
+    sent: list[int] = []
+
+    def counted(handler: Any, body: bytes) -> None:
+        for k in range(0, len(body), 1 << 16):
+            handler.wfile.write(body[k:k + (1 << 16)])
+            sent.append(min(1 << 16, len(body) - k))
+
+    far.status, far.n_faults, far.spoil = 200, 10, counted
+    with pytest.raises(OSError, match="answered 200"):
+        source.read(0, 10)
+    # what the sockets of both sides hold may be on its way
+    assert sum(sent) < here.stat().st_size and source.n_bytes == 0
+
+
+def test_more_than_was_asked_for_is_no_part(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    _, here, digest = kept
+    source = blob_source(digest)
+    assert isinstance(source, RemoteBlob)
+    far.spoil = _unasked
+    assert source.read(0, 10) == here.read_bytes()[:10], "what follows the length that was told belongs to nothing"
+
+
+def test_a_blob_that_changes_midway_is_seen(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
+    """As long and of the same form: the parts would fit together, and mean nothing."""
+    info, here, digest = kept
+    source = blob_source(digest)
+    reader = open_scene(info, source)
+    other = bytearray(here.read_bytes())
+    other[-1000:] = other[-1000:][::-1]
+    (far.folder / blob_name(digest)).write_bytes(other)
+    far.version = '"two"'
+    o = _asked(info, reader)
+    assert o.status.state == "failed" and o.result.value is None
+    assert "changed while it was read" in o.status.reason
+    again = blob_source(digest)
+    assert isinstance(again, RemoteBlob) and again.read(0, 4) == here.read_bytes()[:4], "a new reading begins anew"
+    far.version = '"three"'
+    with pytest.raises(BlobChangedError):
+        again.read(5 * BLOCK, 4)
 
 
 def test_small_and_near_blobs_are_files(far: Server, kept: tuple[SceneInfo, Path, str]) -> None:
