@@ -1,7 +1,7 @@
 """perceive, mode ``change``: where two images of one place differ, after a look at how well they lie on each other.
 
 The shift between the two is estimated by phase correlation and reported first. Then the later image is brought to the earlier
-one's radiometry band by band (equal medians and median deviations), the change vector's length is taken in units of its
+one's radiometry band by band (equal means and deviations where they agree), the change vector's length is taken in units of its
 noise, and pixels above a threshold are change: Otsu's, but never below NOISE_FACTOR times the noise, so that two identical dates
 give no change. With an index, the same is done to the difference of the index, and a given threshold may replace Otsu's. A change
 model that a person added (``options={"model": NAME}``) may look instead: red, green and blue of both, a probability by pixel,
@@ -10,6 +10,8 @@ change from 0.5 on. It is asked first whether a picture differs from itself; one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -43,6 +45,9 @@ from apps.tools.zoo.registry import model_named
 
 # A change is told from noise at this many robust standard deviations.
 NOISE_FACTOR = 4.0
+# The line from one image's radiometry to the other's is fitted so often, on so many pixels; floats are taken for equal up to so
+# many steps of their kind.
+LINE_FITS, LINE_SAMPLES, ROUNDINGS = 5, 1_000_000, 4.0
 # Above this many pixels of shift, differences along edges are no change of the ground.
 SHIFT_LIMIT_PX = 1.0
 # A change model's own word, and the share of changed pixels between a picture and itself above which it is not believed.
@@ -99,7 +104,8 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         magnitude, signed, figures = _index_change(before, after, index, roles, view, other, valid)
         how = f"{index}_difference"
     else:
-        magnitude, figures = change_vector(view.data, other.data, valid)
+        stored = [(Stored.of(before, r), Stored.of(after, r)) for r in roles]
+        magnitude, figures = change_vector(view.data, other.data, valid, stored)
         signed, how = None, "change_vector"
     n_valid = int(valid.sum())
     if not n_valid:
@@ -218,7 +224,7 @@ def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: Scen
         valid &= ~there
         out.append(veil.told(n_px, of_px))
         texts.append(f"{veil.text} of {s.name}")
-        others[s.scene_id] = left_in(veil.reader, s, veil.band, veil.band.scheme, veil.flags)
+        others[s.scene_id] = left_in(veil.reader, veil.band, veil.band.scheme, veil.flags, veil.region)
         tell_left_in(ctx, s, others[s.scene_id])
         ctx.log("warning" if n_px > WARN_SHARE * of_px else "info",
                 f"{n_px} of {of_px} pixels under cloud or shadow of {s.name} were left out, by its quality band.")
@@ -320,17 +326,41 @@ def warped(source: View, target: Grid) -> tuple[NDArray[np.float64], NDArray[np.
     return out, valid
 
 
-def change_vector(one: NDArray[np.float64], other: NDArray[np.float64],
-                  valid: NDArray[np.bool_]) -> tuple[NDArray[np.float64], dict[str, JsonValue]]:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How a band's numbers are stored: the least and greatest value that they can have (physical; infinite for floats), and how
+    finely they are told, as a share of the value."""
+
+    low: float
+    high: float
+    step: float
+
+    @classmethod
+    def of(cls, scene: SceneInfo, role: str) -> Stored:
+        kind, band = np.dtype(scene.dtype), scene.bands_with_role(role)[0]
+        if kind.kind not in "iu":
+            return cls(-np.inf, np.inf, float(np.finfo(kind).eps))
+        ends = [float(v) * band.scale + band.offset for v in (np.iinfo(kind).min, np.iinfo(kind).max)]
+        return cls(min(ends), max(ends), 0.0)
+
+
+def change_vector(one: NDArray[np.float64], other: NDArray[np.float64], valid: NDArray[np.bool_],
+                  stored: Sequence[tuple[Stored, Stored]]) -> tuple[NDArray[np.float64], dict[str, JsonValue]]:
     """(length of the change vector in units of noise, evidence). The later image is brought to the earlier one's radiometry band
-    by band (equal medians and median deviations); noise is the fine grain of what then differs."""
+    by band (``_robust_line``); noise is the fine grain of what then differs. ``stored``: of each band in both images.
+
+    A value at the end of what its numbers can hold says that the truth is that or beyond: what agrees with it is no change.
+    """
     square = np.zeros(valid.shape)
     lines: list[JsonValue] = []
-    for x, y in zip(one, other, strict=True):
+    for x, y, (of_x, of_y) in zip(one, other, stored, strict=True):
         gain, offset = _robust_line(y[valid], x[valid])
         rest = np.where(valid, gain * y + offset - x, 0.0)
+        rest[(rest > 0) & ((x >= of_x.high) | (y <= of_y.low))] = 0.0
+        rest[(rest < 0) & ((x <= of_x.low) | (y >= of_y.high))] = 0.0
         # what floating-point numbers leave of equal images is nothing
-        rest[np.abs(rest) <= 1e-9 * (float(np.abs(x[valid]).max()) + 1e-300)] = 0.0
+        fine = max(1e-9, ROUNDINGS * max(of_x.step, of_y.step))
+        rest[np.abs(rest) <= fine * (float(np.abs(x[valid]).max()) + 1e-300)] = 0.0
         noise = grain(rest, valid)
         if noise > 0:
             square += (rest / noise) ** 2
@@ -342,11 +372,25 @@ def change_vector(one: NDArray[np.float64], other: NDArray[np.float64],
 
 
 def _robust_line(y: NDArray[np.float64], x: NDArray[np.float64]) -> tuple[float, float]:
-    """(gain, offset) that give ``y`` the median and the median deviation of ``x``."""
+    """(gain, offset) that give ``y`` the mean and deviation of ``x`` where the two agree: within three robust deviations of the
+    line before, the first of which gives it the median and the median deviation. Medians of whole numbers alone are a line too
+    coarse: one of 9 for 10 makes a tenth of every bright value a difference."""
+    step = max(1, x.size // LINE_SAMPLES)
+    y, x = y[::step], x[::step]
     middle_x, middle_y = float(np.median(x)), float(np.median(y))
     spread_x, spread_y = float(np.median(np.abs(x - middle_x))), float(np.median(np.abs(y - middle_y)))
     gain = spread_x / spread_y if spread_x > 0 and spread_y > 0 else 1.0
-    return gain, middle_x - gain * middle_y
+    offset = middle_x - gain * middle_y
+    for _ in range(LINE_FITS):
+        away = np.abs(gain * y + offset - x)
+        limit = 3 * 1.4826 * float(np.median(away))
+        alike = away <= limit
+        deviation_x, deviation_y = float(x[alike].std()), float(y[alike].std())
+        if limit == 0 or min(deviation_x, deviation_y) == 0:
+            break
+        gain = deviation_x / deviation_y
+        offset = float(x[alike].mean()) - gain * float(y[alike].mean())
+    return gain, offset
 
 
 def _index_change(before: SceneInfo, after: SceneInfo, index: str, roles: tuple[str, ...], view: View, other: Plane,
@@ -382,6 +426,8 @@ def _threshold(values: NDArray[np.float64], method: Any,
     counts, edges = np.histogram(np.clip(values, 0, high), bins=256, range=(0, high))
     histogram: dict[str, JsonValue] = {"counts": [int(c) for c in counts], "low": 0.0, "high": high}
     if isinstance(given, (int, float)) and not index:
+        if given < 0:
+            raise ModelError(f"A threshold of change is a length in units of the noise; {given:g} is none.", code="BAD_ARGUMENT")
         return float(given), "given", None, histogram
     if np.count_nonzero(counts) < 2:
         return max(NOISE_FACTOR, high), "noise", None, histogram

@@ -101,6 +101,8 @@ def perceive_measurement(ctx: ToolContext, arguments: PerceiveArguments) -> Tool
     value: float
     if unit == "deg":
         value, off = _bearing(scene, azimuth, _across(scene, metres, off_px / px, first, second), first, second)
+        assert lonlat is not None
+        off += _turn_of_north(first, lonlat[0], offs[0][1])
     elif unit == "px":
         value, off, how = px, off_px, "pixels"
     else:
@@ -256,6 +258,17 @@ def _bearing(scene: SceneInfo, azimuth: float | None, share: float, first: _Plac
                                  "bearing could be any; zoom in and mark them again.", code="NEEDS_LANDMARKS",
                                  needs={"landmarks": [first.name, second.name]})
     return azimuth, math.degrees(math.asin(share))
+
+
+def _turn_of_north(first: _Place, lonlat: tuple[float, float], off_m: float) -> float:
+    """By how many degrees north may turn where the first place lies so far off: meridians meet at the poles. ToolAbstainedError
+    where it may be a pole itself, where every direction is south or north."""
+    lon, lat = lonlat
+    to_pole = geod_of("EPSG:4326").inv(lon, lat, lon, math.copysign(90.0, lat))[2]
+    if to_pole <= off_m:
+        raise ToolAbstainedError(f"{first.name} lies at a pole, as exactly as it was marked: there is no bearing from there.",
+                                 code="NEEDS_LANDMARKS", needs={"landmarks": [first.name]})
+    return math.degrees(math.asin(off_m / to_pole))
 
 
 def _layers(ctx: ToolContext, scene: SceneInfo, *places: _Place) -> tuple[LayerRef, ...]:

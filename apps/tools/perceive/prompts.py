@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 from pydantic import JsonValue
 from scipy import ndimage
@@ -45,11 +46,16 @@ BETA = 130.0
 SEED_TOLERANCE, SEED_RADIUS_PX = 0.12, 16
 # The inner part of a box that is taken for the thing: an ellipse of this share of its sides about its middle, to each side.
 BOX_CORE = 0.4
+# Marks of the thing and of something else that lie closer than this contradict each other.
+MARK_PX = 2.0
 CORE_TOLERANCE = 0.15
 # Refinement works in tiles, and on pictures up to this many pixels.
 REFINE_TILE_PX = 384
 REFINE_LIMIT_PX = 36_000_000
 SEED_WEIGHT = 0.5
+# Below this mean sureness (0: even odds, 1: certain) of its pixels little in the picture holds a mask together: of 9 such masks
+# on labelled water and buildings none had an IoU of 0.6.
+LEAST_SURENESS = 0.7
 _ROLES = ("blue", "green", "red", "nir", "gray", "pan", "swir1")
 # Bands whose numbers are names, flags or a margin, not brightness.
 _NO_BRIGHTNESS = ("class", "mask", "qa", "alpha")
@@ -70,7 +76,10 @@ class Prompts:
 
     @classmethod
     def of(cls, method: RegionMethod, scene: SceneInfo) -> Prompts:
-        """Checked against the scene. ModelError where nothing is inside, or a prompt lies outside the picture."""
+        """Checked against the scene. ModelError where nothing is inside, a prompt lies outside the picture, or one contradicts
+        another."""
+        if any(k not in (0, 1) for _, _, k in method.points):
+            raise ModelError("A point is x, y and 1 (inside) or 0 (outside).", code="BAD_ARGUMENT")
         out = cls(tuple((x, y) for x, y, k in method.points if k), tuple((x, y) for x, y, k in method.points if not k),
                   tuple(s.line for s in method.scribbles if s.inside), tuple(s.line for s in method.scribbles if not s.inside),
                   method.box)
@@ -80,7 +89,22 @@ class Prompts:
             raise ModelError("A box is x0, y0, x1, y1 and at least two pixels wide and high.", code="BAD_ARGUMENT")
         if any(not (0 <= x <= scene.grid.width and 0 <= y <= scene.grid.height) for x, y in out.places):
             raise ModelError(f"A prompt lies outside {scene.name}.", code="BAD_ARGUMENT")
+        out._refuse_contradiction()
         return out
+
+    def _refuse_contradiction(self) -> None:
+        """ModelError where one place is marked as inside and as outside, or as inside and beyond the box."""
+        for inside in (*((p,) for p in self.inside), *self.lines_inside):
+            stroke = shapely.LineString([inside[0], *inside])
+            for outside in (*((p,) for p in self.outside), *self.lines_outside):
+                # a point stands for the pixels next to it too
+                if stroke.distance(shapely.LineString([outside[0], *outside])) < MARK_PX:
+                    x, y = inside[0] if len(inside) == 1 else outside[0]
+                    raise ModelError(f"The prompts contradict each other: near ({x:g}, {y:g}) one place is marked as inside and "
+                                     "as outside.", code="BAD_ARGUMENT")
+            if self.box is not None and not shapely.box(*self.box).covers(stroke):
+                raise ModelError("The prompts contradict each other: a place outside the box is marked as inside.",
+                                 code="BAD_ARGUMENT")
 
     @property
     def places(self) -> list[tuple[float, float]]:
@@ -112,6 +136,7 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
     _refuse_hidden(veil, prompts, window)
     if not valid.any():
         raise ToolAbstainedError("No valid pixel is left about the prompts.", code="TOOL_FAILED", needs={"valid_px": True})
+    _refuse_unseen(scene, prompts, window, valid)
     if (data[:, valid] == data[:, valid][:, :1]).all():
         raise ToolAbstainedError(f"All {int(valid.sum())} valid pixels about the prompts have the same value: there is no "
                                  "edge to find.", code="TOOL_FAILED", needs={"contrast": True})
@@ -154,8 +179,12 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
     rim = np.zeros((h, w), bool)
     rim[0, :], rim[-1, :], rim[:, 0], rim[:, -1] = (r0 > 0, r0 + h < scene.grid.height, c0 > 0, c0 + w < scene.grid.width)
     touches = bool((grown & rim).any())
-    if touches:
-        ctx.log("warning", "The mask reaches the edge of the window that was looked at; it may go on beyond.")
+    problems = ["the mask reaches the edge of the window that was looked at; it may go on beyond"] if touches else []
+    if sure < LEAST_SURENESS:
+        problems.append(f"little parts the mask from what is about it (sureness {sure:.2f} of 1); mark more places, or draw a "
+                        "box")
+    for problem in problems:
+        ctx.log("warning", problem[0].upper() + problem[1:] + ".")
     layer = ctx.layers.put_mask(mask, known, scene.grid, label=target[:120], scene_id=scene.scene_id)
     intermediate: dict[str, JsonValue] = {
         "mask_px": n_true, "candidates": n, "kept": kept, "polygons": kept, "valid_px": int(valid.sum()),
@@ -177,7 +206,7 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
             source=source, intermediate=intermediate,
             validity={"layer_status": "complete", "class_complete": True, "geometry_valid": not touches, "quality_mask": quality,
                       "valid_share": float(valid.sum() / max(1, in_region.sum())), "not_for": list(NOT_FOR),
-                      "applicability": {"ok": True, "problems": []}}),
+                      "applicability": {"ok": not problems, "problems": list(problems)}}),
         device=device, packages=package_versions("torch", "ultralytics", "scikit-image", "numpy") if method.model else {})
 
 
@@ -201,6 +230,16 @@ def _refuse_hidden(veil: Veil | None, prompts: Prompts, window: Window) -> None:
            for at in (*((p,) for p in prompts.inside), *prompts.lines_inside)):
         raise ToolAbstainedError(f"What was pointed at lies under cloud or shadow ({veil.text}): it cannot be seen. Another date "
                                  "would do.", code="TOOL_FAILED", needs={"valid_px": True, "other_date": True})
+
+
+def _refuse_unseen(scene: SceneInfo, prompts: Prompts, window: Window, valid: NDArray[np.bool_]) -> None:
+    """ModelError where a point inside, or the whole of a stroke, marks pixels without data: nothing is shown there."""
+    c0, r0, w, h = window
+    for at in (*((p,) for p in prompts.inside), *prompts.lines_inside):
+        if not any(valid[min(h - 1, int(y) - r0), min(w - 1, int(x) - c0)] for x, y in at):
+            x, y = at[0]
+            raise ModelError(f"The prompt ({x:g}, {y:g}) marks a pixel of {scene.name} without data.", code="BAD_ARGUMENT",
+                             needs={"valid_px": True})
 
 
 # --- the classical method -------------------------------------------------------------------------------------------------

@@ -74,6 +74,43 @@ def test_a_new_building_is_found_where_it_stands() -> None:
     assert [i.role for i in o.inputs] == ["before", "after"]
 
 
+SUMMER = Path(__file__).resolve().parents[3] / "apps/imagery/samples/landsat7_p15r32_2002-07-20.tif"
+LANDSAT = {"blue": 1, "green": 2, "red": 3, "nir": 4, "swir1": 5}
+
+
+def summer(stored: NDArray[Any] | None = None, scene_id: str = "a") -> tuple[Any, NDArray[Any]]:
+    """The sample of July 2002 (whole numbers from 0 to 255), or other numbers on its grid."""
+    info, own = from_file(SUMMER, LANDSAT, scene_id=scene_id)
+    return (info, own) if stored is None else (info.model_copy(update={"dtype": str(stored.dtype)}), stored)
+
+
+@pytest.mark.parametrize("seen", [
+    lambda v: (1.3 * v + 10).astype(np.float32), lambda v: (1.3 * v).clip(0, 255).astype(np.uint8),
+    lambda v: (0.7 * v - 20).clip(0, 255).astype(np.uint8),
+    lambda v: (v + np.random.default_rng(0).normal(0, 2, v.shape)).clip(0, 255).round().astype(np.uint8),
+], ids=["another gain in floats", "saturated", "dark and cut off at 0", "noise"])
+def test_the_same_picture_otherwise_exposed_has_no_change(seen: Any) -> None:
+    """Rounding of floats, the ends of bytes and a line of whole medians made 1,100 to 2,200 pixels of change of the first, second
+    and fourth; 4 deviations of noise leave a pixel in 90,000 at most."""
+    info, stored = summer()
+    o = change(Bench((info, stored), summer(seen(stored.astype(np.float64)), "b")))
+    assert o.status.state == "ok" and int(str(o.evidence.intermediate["mask_px"])) <= 1
+
+
+def test_a_new_block_on_a_real_picture_is_found_to_the_pixel() -> None:
+    info, stored = summer()
+    later = stored.copy()
+    later[:, 100:140, 100:160] = 200
+    b = Bench((info, stored), summer(later, "b"))
+    mask, _ = b.layers.read_mask(change(b).result.layers[0])
+    assert mask.sum() == mask[100:140, 100:160].sum() == 40 * 60
+
+
+def test_a_length_of_change_below_zero_is_no_threshold() -> None:
+    o = change(Bench(summer(), summer(255 - summer()[1], "b")), threshold=-3.0)
+    assert o.status.state == "failed" and "-3 is none" in o.status.reason
+
+
 @pytest.mark.parametrize("shift", [(0.0, 0.0), (3.0, -2.0), (1.35, 0.6)])
 def test_the_shift_is_estimated_to_a_tenth_of_a_pixel(shift: tuple[float, float]) -> None:
     one = texture(bands=1)[0]
@@ -283,6 +320,24 @@ def test_a_bearing_is_unsure_by_the_longer_side_of_a_pixel() -> None:
     assert o.result.value == pytest.approx(90, abs=0.01)
     half = math.degrees(math.asin(math.hypot(high, high) / wide))
     assert o.result.interval == pytest.approx((o.result.value - half, o.result.value + half), rel=1e-5)
+
+
+def test_near_a_pole_north_turns_with_the_place() -> None:
+    """Pixels of 1 km about the north pole. Every place that A may be at, a kilometre away at most, has its own north: bearings
+    from there, by PROJ, lie in the interval; half a kilometre from the pole there is none."""
+    place = (-200000.0, 150000.0)
+    b = Bench(scene(np.ones((1, 300, 400), dtype=np.uint8), ["gray"], crs="EPSG:3995", pixel=1000.0, origin=place))
+    call = {"image_paths": ["s"], "objective": "x", "mode": "measurement", "landmarks_method": {"measure": "azimuth"}}
+    o = b.call("perceive", {**call, "landmarks": ["px:195,150", "px:195,250"]})
+    (lon, lat), other = o.evidence.intermediate["landmarks_lonlat"]
+    low, high = o.result.interval
+    for direction in range(0, 360, 15):
+        at = GEOD.fwd(lon, lat, direction, 1000)[:2]
+        turned = (GEOD.inv(*at, *other)[0] - o.result.value + 180) % 360 - 180
+        assert low <= o.result.value + turned <= high, direction
+    assert 10 < (high - low) / 2 < 15
+    o = b.call("perceive", {**call, "landmarks": ["px:200.5,150", "px:300,150"]})
+    assert o.status.needs["code"] == "NEEDS_LANDMARKS" and "lies at a pole" in o.status.reason
 
 
 @pytest.mark.parametrize(("places", "code", "part"), [

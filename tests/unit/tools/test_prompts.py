@@ -76,6 +76,11 @@ def test_what_is_marked_as_outside_is_left_out() -> None:
 @pytest.mark.parametrize("prompt, part", [
     ({}, "point or scribble inside, or a box"), ({"points": [[5, 5, 0]]}, "point or scribble inside"),
     ({"box": [30, 30, 30, 40]}, "two pixels"), ({"scribbles": [{"line": [[5, 5], [500, 5]]}]}, "outside"),
+    ({"points": [[5, 5, 2]]}, "1 (inside) or 0 (outside)"),
+    ({"points": [[30, 30, 1], [30, 30, 0]]}, "contradict each other: near (30, 30)"),
+    ({"points": [[30, 30, 1], [31, 30, 0]]}, "contradict each other"),
+    ({"scribbles": [{"line": [[10, 30], [50, 30]]}, {"inside": False, "line": [[30, 10], [30, 50]]}]}, "contradict each other"),
+    ({"points": [[5, 5, 1]], "box": [20, 20, 40, 40]}, "a place outside the box"),
     ({"points": [[5, 5, 1]], "model": "auto"}, "models add FILE --task prompt"),
     ({"points": [[5, 5, 1]], "model": "nadir3"}, "takes no prompts"),
 ])
@@ -85,6 +90,29 @@ def test_what_cannot_be_followed_is_said(prompt: dict[str, Any], part: str, tmp_
     b = Bench(scene(RNG.uniform(0, 255, (3, 60, 60)), ["red", "green", "blue"]))
     o = ask(b, **prompt)
     assert o.status.state == "failed" and part in o.status.reason
+
+
+@pytest.mark.parametrize("model", ["", "pointer"])
+@pytest.mark.parametrize("prompt", [{"points": [[30, 30, 1]]}, {"scribbles": [{"line": [[25, 30], [35, 30]]}]}])
+def test_what_shows_a_hole_in_the_picture_shows_nothing(prompt: dict[str, Any], model: str) -> None:
+    picture = RNG.uniform(0, 255, (3, 60, 60))
+    picture[:, 20:40, 20:40] = -1
+    o = ask(Bench(scene(picture, ["red", "green", "blue"], nodata=-1)), model=model, **prompt)
+    assert o.status.state == "failed" and "without data" in o.status.reason
+
+
+@pytest.mark.parametrize("picture", [
+    RNG.normal(0, 1, (200, 200)), np.linspace(0, 255, 200)[None].repeat(200, 0) + RNG.normal(0, 2, (200, 200)),
+    np.full((400, 400), 180.0) + RNG.normal(0, 6, (400, 400))], ids=["noise", "gradient", "inside of a large thing"])
+def test_a_mask_that_no_edge_holds_is_told_to_be_unsure(picture: NDArray[np.float64]) -> None:
+    """Nothing is there, yet the walker ends somewhere between the point and the rim of its window: 3,000 to 3,500 pixels."""
+    o = ask(Bench(scene(picture[None], ["gray"])), points=[[100, 100, 1]])
+    validity: Any = o.evidence.validity
+    assert not validity["applicability"]["ok"] and "mark more places" in validity["applicability"]["problems"][0]
+    assert any(line.level == "warning" and "mark more places" in line.message for line in o.status.log)
+    b, left, _ = two_discs()
+    sure = ask(b, points=[[50, 60, 1]], scribbles=[{"inside": False, "line": [[98, 45], [98, 75]]}])
+    assert sure.evidence.validity["applicability"] == {"ok": True, "problems": []} and iou(mask_of(b, sure), left) > 0.8
 
 
 # --- labelled pictures ----------------------------------------------------------------------------------------------------
