@@ -209,7 +209,6 @@ def _other_thing(case: Case) -> tuple[list[str], list[str]] | None:
 
 @check(
     "target_as_asked",
-    "warn",
     catches=("wrong target",),
     reads=("/arguments/target_groups", "/arguments/sources", "/task/question"),
     family="contract",
@@ -224,7 +223,6 @@ def target_as_asked(case: Case) -> Finding:
             measured=other[0],
             expected=other[1],
             at=("/arguments", "/task/question"),
-            severity="block",
         )
     groups = case.arguments.get("target_groups")
     if case.observation.tool != "perceive" or not isinstance(groups, dict) or not groups:
@@ -244,5 +242,6 @@ def target_as_asked(case: Case) -> Finding:
                 measured=sorted(names),
                 expected="a target of the question",
                 at=("/arguments/target_groups", "/task/question"),
+                severity="warn",
             )
     return passed("The targets are the question's.", measured=sorted(map(str, groups)), at=("/arguments/target_groups",))

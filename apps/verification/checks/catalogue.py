@@ -103,6 +103,8 @@ def run_checks(case: Case, names: Sequence[str] | None = None) -> tuple[tuple[Ch
             if found.outcome == "not_applicable":
                 results.append(_not_applicable(one.name, one.family, one.severity, found.message))
                 continue
+            if found.severity == "block" and one.severity == "warn":
+                raise FaultError(f"{one.name} only warns and cannot block: register it as blocking and soften what warns")
             softened: Severity = "warn" if found.severity == "warn" else one.severity
             result = CheckResult(
                 check=one.name,

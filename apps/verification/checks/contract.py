@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
+from typing import Any
 
 from apps.core.evidence.observation import REQUIRED_EVIDENCE, LayerRef
 from apps.verification.calls import SAME_STATISTIC, metric_of, scenes_under
@@ -101,8 +103,14 @@ def unit_known(case: Case) -> Finding:
 _UNIT_KEPT = frozenset({"mean", "median", "min", "max", "percentile", "range", "iqr", "std", "sum"})
 
 
-# Operators that leave the unit of their first input as it is.
-_UNIT_PASSED = frozenset({"raster.product.apply_mask", "raster.product.composite"})
+# Operators that leave the unit of their first input as it is, and those whose values have none.
+_UNIT_PASSED = frozenset({
+    "raster.product.apply_mask", "raster.product.composite", "raster.product.focal", "raster.product.resample",
+    "raster.product.reproject", "raster.product.coregister"})  # fmt: skip
+_UNIT_NONE = frozenset({
+    "raster.product.index", "raster.product.normalized_difference", "raster.product.vegetation_cover", "raster.product.tvdi",
+    "raster.product.threshold", "raster.product.logic"})  # fmt: skip
+_UNIT_OF_CHANGE = {"ratio": "1", "percent": "%"}
 
 
 def _unit_of_source(case: Case) -> tuple[str, str]:
@@ -111,18 +119,50 @@ def _unit_of_source(case: Case) -> tuple[str, str]:
     if node is None:
         return ("1", "a spectral index") if case.observation.result.quantity.strip().lower() in INDICES else ("", "")
     statistic = str(node["params"].get("statistic") or "mean").lower()
-    if node["op"] not in ("raster.summarize.statistic", "raster.summarize.series") or not node["inputs"]:
+    if node["op"] == "value.calculate":
+        return _unit_of_quotient(case, node)
+    if (
+        node["op"] not in ("raster.summarize.statistic", "raster.summarize.series", "raster.summarize.trend")
+        or not node["inputs"]
+    ):
         return "", ""
     if SAME_STATISTIC.get(statistic, statistic) not in _UNIT_KEPT or node["params"].get("over") == "count_above":
         return "", ""
+    return _unit_of_values(case, node["inputs"][0])
+
+
+def _unit_of_quotient(case: Case, node: dict[str, Any]) -> tuple[str, str]:
+    """Of one statistic over another, of which both are in one unit, 1; ("", "") of other formulas."""
+    found = re.fullmatch(r"\s*(\w+)\s*/\s*(\w+)\s*", str(node["params"].get("expression") or ""))
+    if found is None or node["params"].get("unit") not in (None, "", "1"):
+        return "", ""
+    units = []
+    for name in found.groups():
+        held = case.nodes.get(name)
+        if held is None or held["op"] != "raster.summarize.statistic" or not held["inputs"]:
+            return "", ""
+        statistic = str(held["params"].get("statistic") or "mean").lower()
+        kept = SAME_STATISTIC.get(statistic, statistic) in _UNIT_KEPT
+        units.append(_unit_of_values(case, held["inputs"][0])[0] if kept else "")
+    return ("1", "a quotient of like values") if units[0] and units[0] == units[1] else ("", "")
+
+
+def _unit_of_values(case: Case, name: str) -> tuple[str, str]:
+    """(unit, what) of the values of a raster's node; ("", "") where it is not known."""
+    node = None
     for _ in range(len(case.nodes)):
-        node = case.nodes.get(node["inputs"][0]) if node["inputs"] else None
-        if node is None or node["op"] not in _UNIT_PASSED:
+        node = case.nodes.get(name)
+        is_change = node is not None and node["op"] == "raster.product.difference"
+        mode = str(node["params"].get("mode") or "difference") if node is not None and is_change else ""
+        if mode in _UNIT_OF_CHANGE:
+            return _UNIT_OF_CHANGE[mode], f"a change in {mode}"
+        if node is None or not node["inputs"] or not (is_change or node["op"] in _UNIT_PASSED):
             break
+        name = node["inputs"][0]
     if node is None:
         return "", ""
-    if node["op"] == "raster.product.index":
-        return "1", "a spectral index"
+    if node["op"] in _UNIT_NONE:
+        return "1", "a spectral index" if node["op"] == "raster.product.index" else "values without a unit"
     role = node["params"].get("role")
     if node["op"] != "raster.product.band" or not isinstance(role, str):
         return "", ""
@@ -151,6 +191,15 @@ def unit_fits_kind(case: Case) -> Finding:
         allowed = frozenset({"density"})
     found = dimension(case.observation.result.unit)
     if case.kind == "trend":
+        own, what = _unit_of_source(case)
+        base = split_rate(case.observation.result.unit.strip())[0]
+        if own and dimension(base) is not None and not _is_one_unit(own, base):
+            return failed(
+                f"A trend of {what} is in {own!r} over time, and not in {case.observation.result.unit!r}.",
+                measured=case.observation.result.unit,
+                expected=f"{own}/year",
+                at=("/result/unit", "/arguments/nodes"),
+            )
         if found is None or found.startswith("rate:"):
             return passed("A trend is a rate.", measured=case.observation.result.unit, at=("/result/unit",))
         return failed(

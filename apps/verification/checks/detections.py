@@ -12,6 +12,9 @@ from apps.verification.case import Case, Finding, LayerUnreadableError, failed, 
 from apps.verification.checks.catalogue import check
 from apps.verification.placed import bounds_of_layer, kept_boxes, scene_of_layer
 
+# A median so many times beyond the sizes of a class is none of it, however unusual its objects are.
+_FAR_BEYOND = 3.0
+
 
 def _median_areas(case: Case, ref: LayerRef) -> dict[str, list[float]]:
     """Areas in px² by class of the kept boxes."""
@@ -27,7 +30,6 @@ def _median_areas(case: Case, ref: LayerRef) -> dict[str, list[float]]:
 
 @check(
     "object_sizes",
-    "warn",
     catches=("wrong GSD", "merged or duplicated detections"),
     limits=("object_sizes_m2",),
     reads=("/result/layers",),
@@ -58,6 +60,7 @@ def object_sizes(case: Case) -> Finding:
                 expected=list(bounds),
                 unit="m2",
                 at=("/result/layers",),
+                severity=None if median > _FAR_BEYOND * bounds[1] or median * _FAR_BEYOND < bounds[0] else "warn",
             )
     if not any(n in case.limits.object_sizes_m2 for n in by_class):
         return not_applicable("no class with known sizes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -223,6 +224,24 @@ def _is_compared(case: Case) -> bool:
     )
 
 
+_LOSS = re.compile(
+    r"\b(?:loss|lost|lose|losing|decreas|declin|drop|reduc|shr[aiu]nk|fell|fall|less|burn|dnbr|severity|deforest|degrad|damag|clear)",
+    re.I,
+)
+
+
+def _loss_for_a_change(case: Case) -> str:
+    """Where a statistic of before less after answers a question about a change; '' where none does."""
+    output = case.nodes.get(case.output)
+    if output is None or output["op"] != "raster.summarize.statistic" or not output["inputs"] or _LOSS.search(case.text):
+        return ""
+    source = case.nodes.get(output["inputs"][0])
+    is_loss = source is not None and source["op"] == "raster.product.difference" and source["params"].get("mode") == "loss"
+    return (
+        "/arguments/nodes" if is_loss and re.search(r"\bchang|\bincreas|\bgain|\bdifference\b|\brise|\bgrow", case.text) else ""
+    )
+
+
 @check("before_precedes_after", catches=("swapped before and after",), reads=("/arguments", "/inputs"))
 def before_precedes_after(case: Case) -> Finding:
     """In a change, the first image is the earlier one."""
@@ -244,6 +263,14 @@ def before_precedes_after(case: Case) -> Finding:
     if case.observation.tool == "perceive" and case.arguments.get("mode") == "change" and len(case.used_scenes) == 2:
         pairs.append((case.used_scenes[0].acquired_at, case.used_scenes[1].acquired_at))
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    turned = _loss_for_a_change(case)
+    if turned:
+        return failed(
+            "The question asks for a change, and what is told is before less after: the change has the wrong sign.",
+            measured="loss",
+            expected="difference",
+            at=(turned, "/task/question"),
+        )
     if not known:
         return not_applicable("no dated change")
     for a, b in known:

@@ -61,6 +61,24 @@ def input_facts_as_scene(case: Case) -> Finding:
     seen = 0
     for k, ref in enumerate(case.observation.inputs):
         scene = case.scene_of(ref)
+        if ref.role == "vector" and (crs := _crs_of_vector(case, ref.artifact)) and ref.crs not in (None, "", crs):
+            return failed(
+                "The input has another CRS than its file.",
+                measured=str(ref.crs)[:80],
+                expected=crs[:80],
+                at=(f"/inputs/{k}/crs",),
+            )
+        grid = next((r.grid for p in case.parents for r in p.result.layers if r.artifact == ref.artifact), None)
+        if grid is not None:
+            if ref.size_px not in (None, (grid.width, grid.height)) or (grid.crs and ref.crs not in (None, "image", grid.crs)):
+                return failed(
+                    "The input is on another grid than the layer that it is.",
+                    measured=[str(ref.crs)[:80], *(ref.size_px or ())],
+                    expected=[str(grid.crs)[:80], grid.width, grid.height],
+                    at=(f"/inputs/{k}",),
+                )
+            seen += 1
+            continue
         if scene is None or ref.role in ("mask", "vector"):
             continue
         seen += 1
@@ -91,6 +109,14 @@ def input_facts_as_scene(case: Case) -> Finding:
         if seen
         else not_applicable("no scenes")
     )
+
+
+def _crs_of_vector(case: Case, digest: str) -> str:
+    """The CRS of a kept vector file; '' where it is not at hand."""
+    try:
+        return str(case.layers.read_vector(digest)[1]) if case.layers is not None else ""
+    except Exception:  # a file that is not at hand is another check's finding
+        return ""
 
 
 def _referenced(value: Any) -> list[tuple[str, str]]:
@@ -176,13 +202,20 @@ def layers_of_the_parents(case: Case) -> Finding:
 
 @check("layers_at_hand", catches=("stale artifact",), reads=("/result/layers",))
 def layers_at_hand(case: Case) -> Finding:
-    """Layers of the result are in the store, under their digest."""
+    """Layers of the result are in the store, under their digest, and of scenes of the question."""
     refs = case.observation.result.layers
     if not refs:
         return not_applicable("no layers")
     if case.layers is None:
         return inconclusive("No layer store is at hand; the layers cannot be looked at.", at=("/result/layers",), severity="warn")
     for k, ref in enumerate(refs):
+        if case.scenes and ref.source_scene_id and ref.source_scene_id not in case.scenes:
+            return failed(
+                "A layer of the result is one of a scene that the question does not have.",
+                measured=ref.source_scene_id[:80],
+                expected="a scene of the question",
+                at=(f"/result/layers/{k}/source_scene_id",),
+            )
         try:
             case.layers.size(ref)
         except Exception:  # whatever a store raises for an artifact that it cannot give

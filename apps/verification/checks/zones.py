@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
@@ -23,7 +25,7 @@ from apps.verification.ground import grown_by, part_of
 from apps.verification.look import Look, look_of
 from apps.verification.measured import told_weights, wrong_weights
 from apps.verification.pixel_areas import areas_of, weights_due
-from apps.verification.planes import CannotLookError, outline_px
+from apps.verification.planes import CannotLookError, Plane, outline_px
 from apps.verification.sights import scene_of_node, step_of
 from apps.verification.units import to_si
 
@@ -77,7 +79,7 @@ def zonal_matches_source(case: Case) -> Finding:
             truths = [_zone_from_source(look, scene, source, outline, statistic, weights) for outline in called]
             nearest = max(range(len(called)), key=lambda k: closeness(value, truths[k]))
             truth = truths[nearest]
-            del called[nearest]
+            plane, held, _, sampled = _in_zone(look, scene, source, called.pop(nearest))
             seen += 1
             worst = min(worst, closeness(value, truth))
             if not is_near(case, value, truth, "mean" if statistic in ("area", "share") else statistic):
@@ -87,6 +89,15 @@ def zonal_matches_source(case: Case) -> Finding:
                     expected=truth.value,
                     unit="m2" if statistic == "area" else case.observation.result.unit,
                     at=(f"/result/items/{i}/value", "/inputs"),
+                    scores={"look_agreement": worst},
+                )
+            unlike = _row_unlike(item, plane.data[held]) if sampled == 1 else None
+            if unlike is not None:
+                return failed(
+                    f"The {unlike[0]} of {str(item.get('zone'))[:60]} is not that of the source's pixels in it.",
+                    measured=unlike[1],
+                    expected=unlike[2],
+                    at=(f"/result/items/{i}/{unlike[0]}", "/inputs"),
                     scores={"look_agreement": worst},
                 )
         only = known[0][1] if len(known) == 1 else None
@@ -160,11 +171,27 @@ def _weights_of_zones(grid: Grid, outlines: dict[str, list[BaseGeometry]], stati
     return weights_due(grid, (left, top, right - left, bottom - top), asked, told)
 
 
-def _zone_from_source(
-    look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str, weights: str = "pixels"
-) -> Estimate:
-    """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline, and in
-    the region of the question; a mean or share of pixels that count by their area or alike."""
+# What a row of a zone may tell beside its value, of its valid pixels.
+_BESIDE: dict[str, Callable[[NDArray[np.float64]], float]] = {"n_valid": np.size, "min": np.min, "max": np.max, "std": np.std}
+
+
+def _row_unlike(item: dict[str, Any], values: NDArray[np.float64]) -> tuple[str, float, float] | None:
+    """(name, told, truth) of the first figure beside the value that is not the pixels' own; None where all are."""
+    for name, of in _BESIDE.items():
+        told = number_of(item.get(name))
+        if told is None or not values.size:
+            continue
+        truth = float(of(values))
+        # tools may hold products in single precision
+        if abs(told - truth) > max(1e-5 * max(1.0, abs(truth)), 1e-4 * float(np.ptp(values)) if name == "std" else 0.0):
+            return name, told, truth
+    return None
+
+
+def _in_zone(
+    look: Look, scene: SceneInfo, source: str, outline: BaseGeometry
+) -> tuple[Plane, NDArray[np.bool_], tuple[int, int, int, int], int]:
+    """(plane, which of its pixels are valid with their centre in an outline and in the question's region, window, step)."""
     grid = scene.grid
     left, top, right, bottom = outline.bounds
     x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
@@ -180,6 +207,16 @@ def _zone_from_source(
     region = look.region(grid, window)
     if region is not None:
         seen &= region
+    return plane, seen, window, step
+
+
+def _zone_from_source(
+    look: Look, scene: SceneInfo, source: str, outline: BaseGeometry, statistic: str, weights: str = "pixels"
+) -> Estimate:
+    """A statistic, share (of pixels that are True) or area in m² of the source's pixels whose centre lies in an outline, and in
+    the region of the question; a mean or share of pixels that count by their area or alike."""
+    grid = scene.grid
+    plane, seen, window, step = _in_zone(look, scene, source, outline)
     weighed = areas_of(grid, window, step)[seen] if weights == "area" and statistic in ("mean", "share") else None
     if statistic not in ("share", "area"):
         return estimate(plane.data[seen], statistic, step, weighed)

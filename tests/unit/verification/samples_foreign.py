@@ -106,5 +106,18 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "completeness.features_lost_are_told": (lambda: with_lost(n_lost=1), with_lost, "failed"),
     "completeness.region_on_the_images": (lambda: in_region(20, 60), lambda: in_region(60, 140), "failed"),
     "completeness.periods_have_dates": (lambda: of_periods("summer 2014"), lambda: of_periods("2014"), "failed"),
+    "consistency.numbers_on_record_agree": (
+        lambda: s.measured("area"),
+        lambda: s.measured("area").but({"/evidence/intermediate/numerator": 1300}),
+        "failed",
+    ),
+    "consistency.rows_of_zones_agree": (s.zoned, lambda: s.zoned().but({"/result/items/0/n_valid": 900}), "failed"),
+    "contract.quantity_as_computed": (s.mean, lambda: s.mean().but({"/result/quantity": "ndwi"}), "failed"),
+    "contract.classes_as_called": (s.found, lambda: s.found_instead([s.box(*c, "car") for c in s.CARS]), "failed"),
+    "completeness.quality_mask_is_one": (
+        lambda: s.watched().but({"/evidence/validity/quality_mask": {"scene": "s", "band": 3}}),
+        lambda: s.watched().but({"/evidence/validity/quality_mask": {"scene": "s", "band": 1}}),
+        "failed",
+    ),
     "geometry.scene_where_its_crs_is": (s.mean, lambda: moved_north(5_200_000, "EPSG:32730"), "failed"),
 }

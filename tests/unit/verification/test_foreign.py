@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -256,3 +257,66 @@ def test_lost_features_are_told_with_their_number() -> None:
 def test_a_figure_of_another_metric_is_no_answer(make: Any, text: str, outcome: str, severity: str | None) -> None:
     found = CHECKS["contract.metric_as_asked"].look(f.asked(make(), text).case())
     assert (found.outcome, found.severity) == (outcome, severity)
+
+
+# --- one thing wrong beside the value ----------------------------------------------------------------------------------------
+AT = "/evidence/intermediate"
+BESIDE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a trend of an index in kelvins": (s.trend, {"/result/unit": "K/year"}),
+    "a trend of an index in per cent": (s.trend, {"/result/unit": "%/year"}),
+    "a change of an index in metres": (s.change, {"/result/unit": "m"}),
+    "a change of an index in per cent": (s.change, {"/result/unit": "%"}),
+    "a quotient of two bands in hectares": (s.quotient, {"/result/unit": "ha"}),
+    "more pixels in the region than are told of": (s.mean, {f"{AT}/n_region_px": 5000}),
+    "the pixels of another mask": (s.area, {f"{AT}/numerator": 2600}),
+    "a denominator of another scene": (s.area, {f"{AT}/denominator": 4800}),
+    "a count of another run": (s.near_the_road, {f"{AT}/numerator": 3}),
+    "the square metres of another island": (s.drawn_island, {f"{AT}/numerator": 135.0}),
+    "a sum of other distances": (s.apart, {f"{AT}/numerator": 70.0}),
+    "the number of other distances": (s.apart, {f"{AT}/denominator": 5}),
+    "a least value of another zone": (s.zoned, {"/result/items/0/min": -0.9}),
+    "a deviation of another zone": (s.zoned, {"/result/items/0/std": 0.9}),
+    "valid pixels of another zone": (s.zoned, {"/result/items/0/n_valid": 200}),
+    "a layer of another scene": (s.area, {"/result/layers/0/source_scene_id": "other"}),
+    "a vector file in another CRS": (s.near_the_road, {"/inputs/0/crs": "EPSG:3857"}),
+    "a mask on another grid": (lambda: s.measured("area"), {"/inputs/0/size_px": [81, 60]}),
+    "an error in the log": (s.mean, {"/status/log": [{"at_s": 0.1, "level": "error", "message": "band 4 was not read"}]}),
+    "another index": (s.mean, {"/result/quantity": "ndwi"}),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BESIDE))
+def test_one_thing_wrong_beside_a_right_value_is_not_accepted(name: str) -> None:
+    make, changes = BESIDE[name]
+    assert judged(make())[1].decision == "accept"
+    assert judged(make().but(changes))[1].decision == "reject"
+
+
+def test_a_loss_is_no_change() -> None:
+    """NDVI falls from July to November: the change is below zero, before less after above it."""
+    pair = (("a", s.BEFORE, "2002-07-20"), ("b", s.AFTER, "2002-11-25"))
+
+    def told(text: str, mode: str) -> Sample:
+        nodes = graph(
+            ("s1", "asset.scene", (), {"scene": "a"}),
+            ("s2", "asset.scene", (), {"scene": "b"}),
+            ("i", "raster.product.index", ("s1",), {"index": "ndvi"}),
+            ("j", "raster.product.index", ("s2",), {"index": "ndvi"}),
+            ("d", "raster.product.difference", ("i", "j"), {"mode": mode}),
+            ("out", "raster.summarize.statistic", ("d",), {}),
+        )
+        held = [s.cut(path, s.LANDSAT7, s.VALLEY, scene_id=i, date=day) for i, path, day in pair]
+        return s.ask(Bench(*held), text, "number", "execute", nodes)
+
+    change, loss = "What is the mean NDVI change from July to November?", "How much NDVI was lost from July to November?"
+    assert float(str(told(change, "difference").observation.result.value)) < 0
+    assert judged(told(change, "difference"))[1].decision == "accept"
+    assert judged(told(change, "loss"))[1].decision == "reject"
+    assert judged(told(loss, "loss"))[1].decision == "accept"
+
+
+def test_no_check_that_warns_says_that_it_blocks() -> None:
+    """What a check that only warns calls blocking would be a warning all the same."""
+    folder = Path(__file__).resolve().parents[3] / "apps" / "verification" / "checks"
+    assert [p.name for p in folder.glob("*.py") if 'severity="block"' in p.read_text() and p.name != "catalogue.py"] == []
+    assert CHECKS["contract.target_as_asked"].severity == CHECKS["completeness.log_without_errors"].severity == "block"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from apps.verification.checks import CHECKS
+from apps.verification.checks import run_checks
 from tests.unit.verification import samples as s
 from tests.unit.verification.samples import Sample
 
 NAME = "contract.target_as_asked"
 
 
-def found(made: Sample, question: str) -> tuple[str, str | None]:
+def found(made: Sample, question: str) -> tuple[str, str]:
+    """(outcome, severity) as the judge takes them."""
     one = made.but({"/task/question": question})
     asked = one.but(question=one.bench.question.model_copy(update={"text": question}))
-    finding = CHECKS[NAME].look(asked.case())
-    return finding.outcome, finding.severity
+    ((result,), _) = run_checks(asked.case(), [NAME])
+    return result.outcome, result.severity
 
 
 @pytest.mark.parametrize("question", ["How many vehicles are there?", "What is the number of boats?", "How many ships?"])
@@ -36,7 +37,7 @@ def test_an_area_of_water_is_none_of_snow(question: str) -> None:
 )  # fmt: skip
 def test_other_words_for_trees_raise_no_alarm(question: str) -> None:
     for made in (s.found(), s.counted()):
-        assert found(made, question)[1] != "block"
+        assert found(made, question) != ("failed", "block")
 
 
 @pytest.mark.parametrize(
@@ -45,4 +46,4 @@ def test_other_words_for_trees_raise_no_alarm(question: str) -> None:
      "What is the area of ice-free ground?", "Where is most of it?"],
 )  # fmt: skip
 def test_other_words_for_water_raise_no_alarm(question: str) -> None:
-    assert found(s.measured("area"), question)[1] != "block"
+    assert found(s.measured("area"), question) != ("failed", "block")
