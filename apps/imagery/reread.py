@@ -26,8 +26,8 @@ from apps.imagery.models import Scene
 from apps.imagery.services import COG_TYPE, pixels_of, scene_settle, scene_store
 
 _OF_BANDS = (
-    ("role", "role"), ("unit", "unit"), ("scale", "scale"), ("offset", "offset"), ("nodata", "nodata"), ("valid_range", "valid range"),
-    ("scheme", "coding of its quality bits"), ("native_gsd_m", "measured GSD"),
+    ("role", "role"), ("unit", "unit"), ("scale", "scale"), ("offset", "offset"), ("nodata", "nodata"),
+    ("valid_range", "valid range"), ("scheme", "coding of its quality bits"), ("native_gsd_m", "measured GSD"),
 )  # fmt: skip
 _OF_SCENE = (("dtype", "data type"), ("acquired_at", "date"), ("sensor", "sensor"), ("gsd_m", "GSD"))
 # Sentences that one reading's entry holds.

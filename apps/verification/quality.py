@@ -68,6 +68,11 @@ _ORDER = (
 )
 
 
+def flags_of(scheme: str) -> frozenset[str]:
+    """The flags that bands of a scheme raise."""
+    return frozenset({*_BITS.get(scheme, {}), *_CLASSES.get(scheme, {})})
+
+
 def quality_band_of(bands: Sequence[Band]) -> Band | None:
     """The quality band that a product is masked by, or None."""
     held = [b for b in bands if b.role == "qa" and b.scheme in _ORDER]

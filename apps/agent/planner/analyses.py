@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from apps.agent.dates import DateSpan
 from apps.agent.planner.lexicon import lexicon
-from apps.agent.planner.stated import CLEAR, IN_REGION, dates_said, scenes_named
+from apps.agent.planner.stated import IN_REGION, clear_said, dates_said, scenes_named
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, unit_of
 from apps.core.evidence.plan import Question
@@ -79,10 +80,15 @@ class Asked:
     spans: tuple[DateSpan, ...] = ()
     is_period: bool = False
     scenes: tuple[str, ...] = ()
-    is_clear: bool = False
+    clear: Literal["", "clear", "clear_cirrus"] = ""
     region: bool = False
     crs: str = ""
     resolution_m: float | None = None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether pixels that a quality band flags are left out."""
+        return self.clear != ""
 
     def get(self, key: str) -> str:
         return self.fields.get(key) or ""
@@ -140,7 +146,7 @@ def read_analysis(question: Question) -> Asked | None:
         t.mark(*grid.span())
         resolution = float(grid["res"]) * (1000 if grid["unit"].startswith("k") else 1)
     scenes = scenes_named(t, question)
-    is_clear = bool(t.take_all(CLEAR))
+    clear = clear_said(t)
     spans, is_period = dates_said(t)
     region = t.take(IN_REGION) is not None or t.take(
         r"\b(?:in|within|inside|of|for|over) (?:the |this |my )?(?:selected|drawn|marked|given) "
@@ -171,7 +177,7 @@ def read_analysis(question: Question) -> Asked | None:
             if key in groups:
                 groups["in"] = _unit(groups[key])
         return Asked(
-            kind, quantity, statistic, groups, tuple(spans), is_period, tuple(scenes), is_clear, region, crs, resolution
+            kind, quantity, statistic, groups, tuple(spans), is_period, tuple(scenes), clear, region, crs, resolution
         )
     return None
 

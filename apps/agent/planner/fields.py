@@ -151,7 +151,11 @@ class Form(Frozen):
     region: JsonMap | None = None
     region_crs: str = "EPSG:4326"
     tolerance: float | None = Field(default=None, gt=0, le=1, description="for multiple choice over numbers")
-    mask: Literal["", "clear"] = Field(default="", description="clear: without the pixels that the scene's quality band flags")
+    mask: Literal["", "clear", "clear_cirrus"] = Field(
+        default="",
+        description="clear: without the pixels that the scene's quality band flags as cloud or shadow; clear_cirrus: without "
+        "cirrus too",
+    )
 
 
 class RefusalError(Exception):

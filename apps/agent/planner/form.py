@@ -255,5 +255,6 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
                 text = f"the difference of {measured} between {each}"
             else:
                 text += self._zone_text(f.zones[0])
-        clear = ", without the pixels that the image's quality band flags as cloud or shadow" if f.mask else ""
+        flagged = {"clear": "cloud or shadow", "clear_cirrus": "cloud, shadow or cirrus"}.get(f.mask, "")
+        clear = f", without the pixels that the image's quality band flags as {flagged}" if flagged else ""
         return f"You ask for {text}{method}{unit}{dates}{region}{clear}."

@@ -115,7 +115,10 @@ def form_fields(question: Question) -> list[dict[str, Any]]:
             "name": "mask",
             "label": "Clouds",
             "kind": "choice",
-            "choices": [["", "left in"], *([["clear", "left out"]] if can_clear else [])],
+            "choices": [
+                ["", "left in"],
+                *([["clear", "left out"], ["clear_cirrus", "left out, cirrus too"]] if can_clear else []),
+            ],
         },
         {"name": "dates", "label": "Dates", "kind": "dates", "choices": [[d, d] for d in dates]},
         {"name": "region", "label": "Region", "kind": "region", "choices": []},

@@ -28,7 +28,7 @@ from apps.agent.planner.measures import measured_fields
 from apps.agent.planner.places import plan_place
 from apps.agent.planner.roles import read_roles
 from apps.agent.planner.spatial import SIGN, plain_words, put_signs
-from apps.agent.planner.stated import CLEAR, IN_REGION, dates_said, scenes_named, span_said
+from apps.agent.planner.stated import IN_REGION, clear_said, dates_said, scenes_named, span_said
 from apps.agent.planner.text import Text, spelled_out
 from apps.agent.planner.things import is_thing
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
@@ -191,7 +191,7 @@ def _read_words(question: Question) -> Reading:
     roles = read_roles(t, found, question, ranked)
     if roles.refusal:
         return Reading(None, f"{roles.refusal} {CAN_DO}", guess=guess)
-    is_clear = bool(t.take_all(CLEAR))
+    clear = clear_said(t)
     t.take_all(r"\bunder (?=(?:the )?(?:water|snow|ice|vegetation|floods?|floodwater)\b)")
     thresholds = limits_said(t)
     quantities = names_in(
@@ -212,7 +212,7 @@ def _read_words(question: Question) -> Reading:
         "unit": unit,
         "dates": [span_said(s) for s in spans],
         "scenes": scenes,
-        "mask": "clear" if is_clear else "",
+        "mask": clear,
     }
     if thresholds:
         guess |= {"threshold": thresholds[0].value, "side": thresholds[0].side}
@@ -344,8 +344,8 @@ def _read_words(question: Question) -> Reading:
             "which of them is larger.",
             guess=guess,
         )
-    if is_clear:
-        fields["mask"] = "clear"
+    if clear:
+        fields["mask"] = clear
     if is_measured:
         try:
             form = Form.model_validate(fields | {"scenes": tuple(scenes), "dates": tuple(span_said(s) for s in spans)})

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from typing import Literal
 
 from apps.agent.dates import DateSpan, dates_in
 from apps.agent.planner.text import Text
 from apps.core.evidence.plan import Question
 
-_SHADOWS = r"(?:,? (?:and|or) (?:the |their |its )?(?:cloud )?shadows?)?"
+_CIRRUS = r"(?:thin )?cirrus(?: clouds?)?"
+_SHADOWS = rf"(?:(?:,|,? (?:and|or)) (?:the |their |its )?(?:(?:cloud )?shadows?|{_CIRRUS}))*"
 _PLACES = r"(?: (?:pixels?|areas?|parts?|places|ground|land|surface|observations?|data|sky))?"
 # Words that ask for the scene's quality band to be used.
 CLEAR = (
     rf"\b(?:(?:while |when |by )?(?:ignor(?:e|ing)|exclud(?:e|ing)|without(?: counting)?|not counting|leav(?:e|ing) out|"
     rf"mask(?:ing)?(?: out)?|remov(?:e|ing)|skip(?:ping)?|omit(?:ting)?|free of|outside(?: of)?|except(?: for)?|other than) "
-    rf"(?:the |any |all )?(?:clouds?|cloud(?:y|-covered|ed)|cloud cover){_SHADOWS}{_PLACES}"
+    rf"(?:the |any |all )?(?:{_CIRRUS} (?:and|or) )?(?:clouds?|cloud(?:y|-covered|ed)|cloud cover){_SHADOWS}{_PLACES}"
     rf"|(?:over |in |on |of |for |using |with )?(?:the |only )?(?:cloud[- ]?free|cloudless|unclouded|clear[- ]sky|clear pixels?)"
     rf"{_PLACES}|(?:over |in |on |of |for )?(?:the )?(?:pixels? |areas? |parts? )?(?:that (?:are|is) )?"
     rf"not (?:cloudy|clouded|covered by clouds?)"
@@ -24,6 +26,14 @@ CLEAR = (
     rf"pixel quality|scene classification)(?: ?(?:band|mask|layer|flags?|bits?))*)(?: applied)?"
     rf"|with (?:the )?clouds{_SHADOWS} (?:masked|removed|excluded|left out)(?: out)?)(?: only)?(?![\w\-])"
 )
+
+
+def clear_said(t: Text) -> Literal["", "clear", "clear_cirrus"]:
+    """Which pixels the question leaves out: none, those that a quality band flags as cloud or shadow, or cirrus too."""
+    said = t.take_all(CLEAR)
+    if not said:
+        return ""
+    return "clear_cirrus" if any("cirrus" in m[0] for m in said) else "clear"
 
 
 # A region that the words point at: without one it is asked for, and the whole image is not taken in its place.

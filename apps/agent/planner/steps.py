@@ -15,6 +15,7 @@ from apps.core.evidence.observation import Tool
 from apps.core.evidence.plan import PlanStep, Question
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import step_reference
+from apps.verification.quality import DEFAULT, flags_of, quality_band_of
 
 _OF_PIXELS = re.compile(r"\b(?:of|by|among)\s+(?:(?:all|the|of|valid|number)\s+)*pixels\b", re.IGNORECASE)
 
@@ -61,13 +62,29 @@ class StepMaker(SceneChooser):
         q = quantity or self.form.quantity
         source = {"id": f"s{suffix or '1'}", "op": "asset.scene", "params": {"scene": scene.scene_id}}
         name = f"q{suffix}" if suffix else "q"
-        params: dict[str, Any] = {"quality_mask": "auto"} if self.form.mask else {}
+        params = self._mask_params(scene)
         if q in scene.roles or q not in self.words.indices:
             role = q if q in scene.roles else next((r for r in (q, "nir08", "thermal2") if r in scene.roles), q)
             op, params = "raster.product.band", params | {"role": role}
         else:
             op, params = "raster.product.index", params | {"index": q}
         return [source, {"id": name, "op": op, "inputs": [source["id"]], "params": params}], name
+
+    def _mask_params(self, scene: SceneInfo) -> dict[str, Any]:
+        """Of a product, so that the pixels that are not wanted are left out: what the scene's quality band flags by its scheme,
+        with cirrus where that was asked. NO_ANSWER where the band does not tell cirrus."""
+        if not self.form.mask:
+            return {}
+        band = quality_band_of(scene.bands)
+        if self.form.mask == "clear" or band is None:
+            return {"quality_mask": "auto"}
+        if "cirrus" not in flags_of(band.scheme):
+            raise RefusalError(
+                f"The quality band of {scene.name} does not tell cirrus: its clouds and shadows can be left out, cirrus cannot.",
+                "NO_ANSWER",
+                {"form": ["mask"]},
+            )
+        return {"quality_mask": "auto", "quality_flags": [*dict.fromkeys((*DEFAULT[band.scheme], "cirrus"))]}
 
     def _target_nodes(self, scene: SceneInfo, target: str) -> list[list[dict[str, Any]]]:
         """Graphs that end in ``mask``, one a method: where a target is, found inside of one call. For what a mask of its own

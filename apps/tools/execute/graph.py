@@ -18,6 +18,7 @@ from apps.core.evidence.observation import Configuration, Evidence, InputRef, La
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
 from apps.core.geo.raster import MaskedRaster
+from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import (
     ExecuteArguments,
     Node,
@@ -29,7 +30,7 @@ from apps.tools.contract import (
 )
 from apps.tools.execute import operators  # noqa: F401  (fills the registry)
 from apps.tools.execute.checkpoint import EVERY_S, Checkpoint
-from apps.tools.execute.left_in import left_in, tell_left_in
+from apps.tools.execute.left_in import LOOK_SIDE_OF_MANY_PX, LOOK_SIDE_PX, MANY, left_in, tell_left_in, tell_left_in_many
 from apps.tools.execute.quality import expand_quality, quality_band
 from apps.tools.execute.region_bounds import missing_words, n_without_value, with_unseen
 from apps.tools.execute.streaming import Engine, LayerPixels, Program
@@ -219,7 +220,7 @@ def run_execute(ctx: ToolContext, arguments: ExecuteArguments) -> ToolOutcome:
     _bound_figure(program, engine, run)
     value = run.values.get(program.output)
     evidence = _evidence(program, engine, run, used, arguments, region, region_crs)
-    _tell_left_in(program, used, evidence, ctx)
+    _tell_left_in(program, engine, used, evidence, ctx)
     for n, v in run.values.items():
         for warning in v.warnings:
             ctx.log("warning", warning)
@@ -628,8 +629,6 @@ def _evidence(program: Program, engine: Engine, run: _Run, used: set[str], argum
 
 # A composite that rests on fewer dates a pixel than this, in the mean, is told.
 _THIN_DATES = 1.5
-# In so many scenes of a graph it is looked up what their quality bands flag beside what was taken out.
-_SCENES_LOOKED_AT = 12
 
 
 def _tell_thin_composites(program: Program, engine: Engine, used: set[str], ctx: ToolContext) -> None:
@@ -644,13 +643,13 @@ def _tell_thin_composites(program: Program, engine: Engine, used: set[str], ctx:
                                "mean; the rest is masked, so this is hardly a composite.")
 
 
-def _tell_left_in(program: Program, used: set[str], evidence: Evidence, ctx: ToolContext) -> None:
-    """What the quality bands of the graph flag beside what it takes out as cloud: a line in the log and, by scene, in
-    ``intermediate.quality_left_in``."""
-    found: dict[str, JsonValue] = {}
+def _tell_left_in(program: Program, engine: Engine, used: set[str], evidence: Evidence, ctx: ToolContext) -> None:
+    """What the quality bands of the graph flag in the region beside what it takes out as cloud: a line in the log and, by scene,
+    in ``intermediate.quality_left_in``."""
+    masks: dict[str, tuple[SceneInfo, Band, list[str]]] = {}
     for n in sorted(used):
         node = program.nodes[n]
-        if node.op != "raster.product.qa_mask" or len(found) >= _SCENES_LOOKED_AT:
+        if node.op != "raster.product.qa_mask":
             continue
         source = program.planned[node.inputs[0]].type
         flags = node.params.get("flags", ("cloud", "shadow"))
@@ -658,13 +657,23 @@ def _tell_left_in(program: Program, used: set[str], evidence: Evidence, ctx: Too
             continue
         scene, at = source.scene, node.params.get("band")
         band = quality_band(scene) if at is None else next((b for b in scene.bands if b.index == at), None)
-        if band is None or scene.scene_id in found:
-            continue
-        shares = left_in(ctx.reader(scene.scene_id), scene, band, band.scheme, [str(f) for f in flags])
-        found[scene.scene_id] = {**shares}
-        tell_left_in(ctx, scene, shares)
+        if band is not None:
+            masks.setdefault(scene.scene_id, (scene, band, [str(f) for f in flags]))
+    is_many = len(masks) > MANY
+    found: dict[str, dict[str, float]] = {}
+    for scene, band, taken in masks.values():
+        try:
+            region = engine.region(scene.grid)
+        except ModelError:
+            continue  # the scene lies beside the region, which was told
+        found[scene.scene_id] = left_in(ctx.reader(scene.scene_id), band, band.scheme, taken, region,
+                                        LOOK_SIDE_OF_MANY_PX if is_many else LOOK_SIDE_PX)
+        if not is_many:
+            tell_left_in(ctx, scene, found[scene.scene_id])
+    if is_many:
+        tell_left_in_many(ctx, found)
     if found:
-        evidence.intermediate["quality_left_in"] = found
+        evidence.intermediate["quality_left_in"] = {k: {**v} for k, v in found.items()}
 
 
 def _masked(program: Program, engine: Engine, node: str) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from apps.core.errors import ToolAbstainedError
+from apps.core.errors import ModelError, ToolAbstainedError
 from apps.core.evidence.observation import Observation
 from apps.core.geo.bands import Band
 from apps.core.geo.grid import Grid
@@ -22,10 +22,12 @@ from apps.core.geo.quality_words import flags_text
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import Node, PerceiveArguments, ToolContext
+from apps.tools.execute.graph import effective_region
 from apps.tools.execute.left_in import left_in, tell_left_in
 from apps.tools.execute.operators_physics import qa_flagged, qa_flags
 from apps.tools.execute.quality import DEFAULT_FLAGS, quality_band
 from apps.tools.perceive.looking import LookedAt, pixel_sides_m
+from apps.tools.region import RegionMask
 
 # From less than this share of the pixels that have data nothing is said of a place.
 LEAST_SEEN = 0.1
@@ -45,6 +47,7 @@ class Veil:
     band: Band
     flags: tuple[str, ...]
     reader: RasterReader
+    region: RegionMask
 
     @property
     def text(self) -> str:
@@ -118,7 +121,16 @@ def veil_of(ctx: ToolContext, scene: SceneInfo, arguments: PerceiveArguments) ->
         return None
     known = qa_flags(band.scheme)
     flags = tuple(f for f in (*DEFAULT_FLAGS[band.scheme], "fill") if f in known and f != "snow")
-    return Veil(scene, band, flags, ctx.reader(scene.scene_id))
+    return Veil(scene, band, flags, ctx.reader(scene.scene_id), _region(ctx, scene, arguments))
+
+
+def _region(ctx: ToolContext, scene: SceneInfo, arguments: PerceiveArguments) -> RegionMask:
+    """What was asked for of the scene; all of it where it lies beside the region, which the mode itself refuses."""
+    region, crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    try:
+        return RegionMask.of(region, crs, scene.grid, scene.name)
+    except ModelError:
+        return RegionMask(None, scene.grid)
 
 
 def veil_told(parent: Observation, scene: SceneInfo, reader: RasterReader) -> Veil | None:
@@ -129,7 +141,7 @@ def veil_told(parent: Observation, scene: SceneInfo, reader: RasterReader) -> Ve
             band = next((b for b in scene.bands if b.index == entry.get("band") and b.scheme == entry.get("scheme")), None)
             flags = entry.get("flags")
             if band is not None and isinstance(flags, list):
-                return Veil(scene, band, tuple(str(f) for f in flags), reader)
+                return Veil(scene, band, tuple(str(f) for f in flags), reader, RegionMask(None, scene.grid))
     return None
 
 
@@ -154,7 +166,7 @@ def tell(ctx: ToolContext, veil: Veil | None, n_px: int, of_px: int, what: str) 
                 "that was seen.")
     else:
         ctx.log("info", f"The quality band of {name} hides nothing of what was asked for ({veil.text}).")
-    others = left_in(veil.reader, veil.scene, veil.band, veil.band.scheme, veil.flags)
+    others = left_in(veil.reader, veil.band, veil.band.scheme, veil.flags, veil.region)
     tell_left_in(ctx, veil.scene, others)
     return [veil.told(n_px, of_px)], {"quality_masked": {"n_px": n_px, "of_px": of_px, "share": share},
                                       "quality_left_in": {veil.scene.scene_id: {**others}}}

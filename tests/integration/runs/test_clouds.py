@@ -97,3 +97,45 @@ def test_without_a_word_of_clouds_what_they_hide_is_not_counted_and_the_answer_s
     assert "left out as cloud of high confidence by Landsat’s" in state.answer.text
     assert {c.check: c.outcome for c in next(o for o in state.observations.values() if o.observation.id == first.id).checks}[
         "completeness.hidden_not_counted"] == "passed"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words", ["without clouds and cirrus", "ignoring clouds, shadows and cirrus", "excluding cirrus and clouds"]
+)
+def test_cirrus_is_left_out_too_where_that_is_asked(project: Project, stack: Scene, planes: dict[str, Any], words: str) -> None:
+    """USGS, Landsat 8 data users handbook 1.0, quality band: bits 12 and 13 hold how sure cirrus is, 3 is high. Before,
+    the words were not read, and cirrus could not be left out."""
+    red, nir, qa = reflectance(planes["B4"]), reflectance(planes["B5"]), planes["BQA"].astype(int)
+    hidden = ((qa >> 14 & 3) == 3) | ((qa >> 12 & 3) == 3)
+    known = planes["B4"] + planes["B5"] > 0
+    state = answered(project, stack, f"What is the mean NDVI {words}?")
+    assert not state.answer.abstained, state.answer.text
+    assert state.answer.value == pytest.approx(((nir - red) / (nir + red))[known & ~hidden].mean(), rel=1e-9)
+    (held,) = state.history
+    masked = held.observation.evidence.intermediate["quality_masked"]
+    assert (masked["n_px"], masked["of_px"]) == (int((known & hidden).sum()), int(known.sum()))
+    assert "cirrus" in state.answer.text
+    left: Any = held.observation.evidence.intermediate["quality_left_in"]
+    told = left[str(stack.pk)]
+    assert "cirrus" not in told
+
+
+def test_what_is_left_in_is_a_share_of_the_region_that_was_asked(project: Project, stack: Scene, planes: dict[str, Any]) -> None:
+    """Before, it was that of the whole image, whatever the region held."""
+    grid = stack.scene_info.grid
+    rows, cols = slice(40, 160), slice(300, 420)
+    corners = [grid.xy(c, r) for c, r in ((300, 40), (420, 40), (420, 160), (300, 160), (300, 40))]
+    region = {"type": "Polygon", "coordinates": [[list(map(float, grid.lonlat(x, y))) for x, y in corners]]}
+    run = run_start(
+        user=None, project=project, text="What is the mean NDVI ignoring clouds?", scenes=[stack], region=region, enqueue=False
+    )
+    assert run_execute_now(run_id=run.pk)
+    state = run_state(run.pk)
+    qa = planes["BQA"].astype(int)[rows, cols]
+    cloud, cirrus, medium = (qa >> 14 & 3) == 3, (qa >> 12 & 3) == 3, (qa >> 14 & 3) == 2
+    wanted = {name: (at & ~cloud).mean() for name, at in (("cirrus", cirrus), ("cloud of medium confidence", medium))}
+    (held,) = state.history
+    left: Any = held.observation.evidence.intermediate["quality_left_in"]
+    told = left[str(stack.pk)]
+    for name, share in wanted.items():
+        assert told.get(name, 0.0) == pytest.approx(share if share >= 0.01 else 0.0, abs=2e-3)

@@ -19,6 +19,7 @@ from apps.core.geo.scene import SceneInfo
 from apps.tools.execute.operators_physics import qa_flags
 from apps.tools.execute.quality import DEFAULT_FLAGS
 from apps.tools.perceive.veil import LEAST_SEEN, Veil
+from apps.tools.region import RegionMask
 from apps.verification.checks import run_checks
 from tests.unit.tools.rasters import Bench, from_file, scene
 from tests.unit.tools.test_perceive_clouds import cloudy
@@ -294,7 +295,7 @@ def test_shares_of_boxes_are_those_by_hand() -> None:
     made = under(crowns(), np.where(rng.random((400, 400)) < 0.3, CLOUD, CLEAR))
     b = Bench(made)
     reader = b._open(made[0])
-    veil = Veil(made[0], made[0].bands[-1], ("cloud",), reader)
+    veil = Veil(made[0], made[0].bands[-1], ("cloud",), reader, RegionMask(None, made[0].grid))
     corners = rng.uniform(-5, 395, (200, 2))
     xyxy = np.concatenate([corners, corners + rng.uniform(1, 60, (200, 2))], axis=1)
     hidden = made[1][-1] == CLOUD
