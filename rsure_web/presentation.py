@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -22,6 +23,14 @@ from django.utils.safestring import SafeString, mark_safe
 
 register = template.Library()
 
+# a hyphen that stands for a minus: before a figure, not within a word, a number, a date or a range
+_NEGATIVE = re.compile(r"(?<![\w.:/)\]-])-(?=\.?\d)")
+# values that are names of a program: change_vector, AnnualCrop
+_CODE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
+_CAMEL = re.compile(r"(?:[A-Z][a-z]+){2,}")
+_CAMEL_JOINT = re.compile(r"(?<=[a-z])[A-Z]")
+# units that the names of evidence end with
+_SUFFIXES = {"m": "m", "m2": "m²", "px": "px", "s": "s", "ha": "ha"}
 MINUS, DASH, THIN = "\N{MINUS SIGN}", "\N{EN DASH}", "\N{NARROW NO-BREAK SPACE}"
 
 # value -> (CSS kind, word, icon): icon, word and colour, always all three
@@ -298,7 +307,36 @@ def _range(value: Mapping[str, Any]) -> str:
         text = f"{_text(low)} to {_text(high)}"
     of = unit(value.get("unit"))
     why = value.get("why")
-    return " ".join(filter(None, [text, of])) + (f" ({why})" if why else "")
+    # a number stays beside its unit
+    return "\N{NO-BREAK SPACE}".join(filter(None, [text, of])) + (f" ({why})" if why else "")
+
+
+@register.filter
+def minus(text: Any) -> str:
+    """A true minus sign before a number below zero and between the parts of a formula; dates and names keep their hyphens."""
+    return _NEGATIVE.sub(MINUS, str(text)).replace(" - ", f" {MINUS} ")
+
+
+def _said(text: str) -> str:
+    """A value of the record in words: ``change_vector`` and ``AnnualCrop`` are names of a program."""
+    if _CODE.fullmatch(text):
+        return words(text)
+    return str(minus(_camel_words(text)))
+
+
+def _camel_words(name: str) -> str:
+    return _CAMEL_JOINT.sub(lambda m: f" {m[0].lower()}", name) if _CAMEL.fullmatch(name) else name
+
+
+def _measured(name: str, value: Any) -> tuple[str, str]:
+    """Name of a row and the unit of its figure: ``not_seen_m2`` is "not seen", in m²."""
+    if name == "n_px":
+        return "pixels", ""
+    stem, _, last = name.rpartition("_")
+    figures = value.values() if isinstance(value, Mapping) else [value]
+    if stem and last in _SUFFIXES and all(map(_is_number, figures)):
+        return stem.removeprefix("n_"), _SUFFIXES[last]
+    return name.removeprefix("n_"), ""
 
 
 def _text(value: Any) -> str:
@@ -310,7 +348,7 @@ def _text(value: Any) -> str:
     if _is_number(value):
         return format_number(value)
     if isinstance(value, str):
-        return value if value else "none"
+        return _said(value) if value else "none"
     if isinstance(value, Mapping):
         if _is_range(value):
             return _range(value)
@@ -361,14 +399,20 @@ def evidence_rows(part: Any) -> list[dict[str, Any]]:
         while isinstance(value, Mapping) and len(value) == 1 and isinstance(next(iter(value.values())), Mapping):
             ((inner, value),) = value.items()
             name = f"{name} · {inner}"
+        if isinstance(value, Mapping) and value.get("given") is False:
+            rows.append(_row(name, "the whole image"))
+            continue
+        if isinstance(value, Mapping) and any(part is not None for part in value.values()) and not _is_range(value):
+            value = {k: part for k, part in value.items() if part is not None}  # of what was not asked for nothing is said
         same = list(value.values()) if isinstance(value, Mapping) else []
         # figures by name are few and each is read; the same of a dozen scenes is said once
         if same and len(same) > (6 if _is_number(same[0]) else 3) and len({_text(part) for part in same}) == 1:
             row = _row(name, same[0])
             rows.append({**row, "text": f"{row['text']} (each of {len(same)})"})
         elif isinstance(value, Mapping) and len(value) > 1 and not _is_range(value):
-            rows.append({"name": words(name), "text": "", "is_head": True, "is_part": False})
-            rows += [{**_row(part, inner), "is_part": True} for part, inner in value.items()]
+            head, of = _measured(name, value)
+            rows.append({"name": words(head), "text": "", "is_head": True, "is_part": False})
+            rows += [{**_row(part, inner, of), "is_part": True} for part, inner in value.items()]
         else:
             rows.append(_row(name, value))
     return rows
@@ -384,7 +428,8 @@ def _quality_mask(entry: Mapping[str, Any]) -> str:
     return named
 
 
-def _row(name: str, value: Any) -> dict[str, Any]:
+def _row(name: str, value: Any, of: str = "") -> dict[str, Any]:
+    """``of``: the unit of a figure, where the name of the record that it is a part of told it."""
     is_records = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
     is_crowded = not is_records and _is_crowded(value)
     if is_crowded:
@@ -395,8 +440,11 @@ def _row(name: str, value: Any) -> dict[str, Any]:
         text = "; ".join(_quality_mask(v) for v in value)
     else:
         text = _text(value)
+    name, own = _measured(name, value)
+    if _is_number(value) and (own or of):
+        text = f"{text}\N{NO-BREAK SPACE}{own or of}"
     return {
-        "name": words(name),
+        "name": _camel_words(words(name)),
         "text": text,
         # told also where they are not so: to a template a key that is absent costs far more
         "is_head": False,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 from apps.agent.plurals import things_text
 from apps.agent.units import carried_text, number_text
-from apps.core.evidence.observation import Evidence, LayerRef, Observation
+from apps.core.evidence.observation import LayerRef, Observation
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import Relation
 
@@ -74,6 +73,8 @@ def headline(observation: Observation) -> tuple[str, str]:
         return f"{len(result.items):,} rows", what or "table"
     if result.kind == "ratio" and isinstance(result.value, float | int) and result.unit == "1":
         return f"{100 * float(result.value):.2f} %", what or "share"
+    if result.kind in ("class", "text") and result.value is None:
+        return "None named", what or result.kind
     if result.kind == "count" and isinstance(result.value, int | float):
         # "54 trees inside park", not "54 number of tree"
         what = _counted(result.quantity, result.value) or what
@@ -140,23 +141,3 @@ def scene_title(scene: SceneInfo) -> str:
 def scene_detail(scene: SceneInfo) -> str:
     gsd = scene.effective_gsd_m
     return " · ".join(filter(None, [scene.sensor or scene.name, f"{gsd:.3g} m" if gsd else "GSD unknown"]))
-
-
-def evidence_for_reading(evidence: Evidence, scenes: Sequence[SceneInfo]) -> dict[str, dict[str, Any]]:
-    """The evidence with scenes named as a person knows them in place of their ids; parts and order are kept."""
-    titles = {s.scene_id: scene_title(s) for s in scenes}
-
-    def named(value: Any) -> Any:
-        if isinstance(value, dict):
-            inner = {titles.get(k, k): named(v) for k, v in value.items()}
-            # one scene: its name says nothing that the page does not say already
-            return next(iter(inner.values())) if len(value) == 1 and next(iter(value)) in titles else inner
-        return (
-            [named(v) for v in value]
-            if isinstance(value, list)
-            else titles.get(value, value)
-            if isinstance(value, str)
-            else value
-        )
-
-    return {part: named(rows) for part, rows in evidence.model_dump(mode="json").items()}

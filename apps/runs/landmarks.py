@@ -24,7 +24,7 @@ from apps.core.geo.scene import SceneInfo
 Crs = Literal["EPSG:4326", "image"]
 NAMES: tuple[Literal["A"], Literal["B"]] = ("A", "B")
 MAX_BYTES = 64 << 10
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?"
+_NUMBER = r"[-−+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?"
 _FIELD = re.compile(rf"\s*\(?\s*{_NUMBER}(?:\s*(?:,|;|\s)\s*{_NUMBER})+\s*\)?\s*", re.IGNORECASE)
 _CRS_NAMES = {"EPSG:4326": "EPSG:4326", "4326": "EPSG:4326", "CRS84": "EPSG:4326", "image": "image"}
 
@@ -50,7 +50,7 @@ def landmarks_from_fields(fields: Mapping[str, str], scenes: Sequence[SceneInfo]
                 if crs == "EPSG:4326"
                 else f"Write {order}; for a box left, top, right, bottom.",
             )
-        numbers = [float(v) for v in re.findall(_NUMBER, text, re.IGNORECASE)]
+        numbers = [float(v.replace("−", "-")) for v in re.findall(_NUMBER, text, re.IGNORECASE)]
         out.append(_landmark(name, numbers, crs, fields.get(f"landmark_{name.lower()}_precision", "").strip()))
     return tuple(out)
 

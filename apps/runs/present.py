@@ -10,6 +10,7 @@ from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Answer
 from apps.runs.headline import rounded_headline
+from apps.runs.reasons import told_once
 from apps.runs.tables import rows_table
 
 # Rows of a table that a terminal shows.
@@ -115,5 +116,6 @@ def ask_text(state: RunState) -> str:
         lines.append(f"Failed: {state.failure.message} ({state.failure.error_id})")
     if state.answer:
         lines.append(("No answer: " if state.answer.abstained else "Answer: ") + state.answer.text)
-        lines += [f"  Note: {w}" for w in state.answer.warnings]
+        names = [s.name for s in (state.question.scenes if state.question else ())]
+        lines += [f"  Note: {w}" for w in told_once(state.answer.warnings, names)]
     return "\n".join(lines)

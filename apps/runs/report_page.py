@@ -14,7 +14,8 @@ from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import LayerRef
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import LayerStore
-from apps.runs.headline import evidence_for_reading, scene_detail, scene_title
+from apps.runs.evidence_words import evidence_for_reading
+from apps.runs.headline import scene_detail, scene_title
 from apps.runs.mapview import vectors_used
 from apps.runs.models import Run
 from apps.runs.printed import Figure, pdf_bytes
@@ -38,7 +39,7 @@ def report_context(user: User | None, run: Run, state: RunState) -> dict[str, An
     scenes = state.question.scenes if state.question else ()
     evidence = []
     for held in observations:
-        read = evidence_for_reading(held.observation.evidence, scenes)
+        read = evidence_for_reading(held.observation, scenes)
         parts = [{"name": part, "held": _unfolded(read.get(part, {}))} for part in PARTS]
         # a number would be set anew for the reader's language in each of its rows
         evidence.append({"step": str(held.observation.step), "parts": parts})

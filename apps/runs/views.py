@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -28,13 +29,15 @@ from apps.runs import selectors, services, thumbnail
 from apps.runs.arguments import choices_from_text, geometry_from_text, region_from_text
 from apps.runs.assembly import layers, plan_preview
 from apps.runs.charts import run_chart, series_chart
-from apps.runs.headline import detail_text, evidence_for_reading, headline, is_said, scene_detail, scene_title
+from apps.runs.evidence_words import evidence_for_reading
+from apps.runs.headline import detail_text, headline, is_said, scene_detail, scene_title
 from apps.runs.history import asks_shown, correction_shown, observation_history, served_ask
 from apps.runs.inspector import values_at
 from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fields
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
 from apps.runs.present import older_reading_text
+from apps.runs.reasons import reasons_shown, told_once
 from apps.runs.tables import items_table, rows_table, run_table
 
 STATUS_WORDS = {
@@ -44,6 +47,10 @@ STATUS_WORDS = {
     "failed": "Failed",
     "cancelled": "Cancelled",
 }
+# Steps of a run that a page shows at first, those that wait for a person before others; the rest is fetched when asked for.
+STEPS_SHOWN = 30
+# Numbers of observations that a sentence of the answer carries.
+CITES_SHOWN = 12
 # what made an answer a new one, by the first word of its event's cause; a verdict's cause is its id alone
 _CAUSES = {"undo": "the verdict was undone", "evidence": "the evidence that a person asked for"}
 
@@ -61,6 +68,10 @@ def toast_answer(request: HttpRequest, address: str, text: str, *, undo_url: str
     return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": toast, "rsure:changed": {}})})
 
 
+def _image_names(state: RunState) -> list[str]:
+    return [s.name for s in (state.question.scenes if state.question else ())]
+
+
 def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
     main, what = headline(held.observation)
     failed = [c for c in held.checks if c.outcome == "failed"]
@@ -72,8 +83,10 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
     is_failed = held.observation.status.state == "failed"
     if is_failed and is_said(what, note):
         note = ""  # the line says it: a failed tool has no figure, but a reason
-    warnings = [older_reading_text(e) for e in held.older_readings[-1:]]
-    warnings += [line.message for line in held.observation.status.log if line.level == "warning"]
+    # what the answer warns of stands above the trace already
+    told = frozenset(state.answer.warnings) if state.answer is not None else frozenset()
+    logged = [line.message for line in held.observation.status.log if line.level == "warning" and line.message not in told]
+    warnings = [older_reading_text(e) for e in held.older_readings[-1:]] + told_once(logged, _image_names(state))
     return {
         "held": held,
         "o": held.observation,
@@ -81,6 +94,7 @@ def _step_view(state: RunState, held: ObservationState) -> dict[str, Any]:
         "what": what,
         "detail": detail_text(held.observation),
         "note": note,
+        "is_open": held.verdict is None and held.decision is not None and held.decision.decision != "accept",
         "is_struck": held.effective == "reject",
         "is_person": bool(held.corrects),
         "is_taken_back": bool(held.corrects) and held.verdict is None,
@@ -100,12 +114,30 @@ def _seq_shown(run: Run, state: RunState) -> int:
     return state.seq - 1 if run.pending_cause else state.seq
 
 
-def run_context(user: User | None, run: Run, state: RunState) -> dict[str, Any]:
-    """What the templates of a run take, its report among them; without a user nothing is offered to do."""
+def _shown_first(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps that a page shows at first, in their order."""
+    if len(steps) <= STEPS_SHOWN + STEPS_SHOWN // 3:
+        return steps  # so few more are no matter
+    order = sorted(range(len(steps)), key=lambda at: (not steps[at]["is_open"], at))
+    return [steps[at] for at in sorted(order[:STEPS_SHOWN])]
+
+
+def _cites(ids: Sequence[str], by_id: Mapping[str, int], *, has_all: bool) -> dict[str, Any]:
+    """Numbers of the observations behind a sentence, or the first of them and how many more there are."""
+    shown = ids if has_all or len(ids) <= CITES_SHOWN + 3 else ids[:CITES_SHOWN]
+    return {"cites": [{"id": i, "step": by_id.get(i, "?")} for i in shown], "cites_more": len(ids) - len(shown)}
+
+
+def run_context(user: User | None, run: Run, state: RunState, *, has_all: bool = True) -> dict[str, Any]:
+    """What the templates of a run take, its report among them; without a user nothing is offered to do. ``has_all``: every step,
+    not only those that a page shows at first.
+    """
     # a person's value that was taken back stands in the history of what it was for
     steps = [v for v in (_step_view(state, held) for held in state.observations.values()) if not v["is_taken_back"]]
     by_id = {s["held"].id: s["o"].step for s in steps}
+    shown = steps if has_all else _shown_first(steps)
     answer = state.answer
+    based_on = answer.based_on if answer else ()
     confirmed, under = state.confirmed_count()
     done_steps = {s["o"].step for s in steps}
     plan_steps = state.plan.steps if state.plan else ()
@@ -113,22 +145,22 @@ def run_context(user: User | None, run: Run, state: RunState) -> dict[str, Any]:
         "run": run,
         "state": state,
         "seq": _seq_shown(run, state),
-        "steps": steps,
+        "steps": shown,
+        "has_all_steps": has_all,
+        "n_steps": len(steps),
+        "n_steps_more": len(steps) - len(shown),
+        "cited_more": sum(i in by_id for i in based_on) - sum(s["held"].id in based_on for s in shown),
         "answer": answer,
+        "warnings": told_once(answer.warnings, _image_names(state)) if answer else [],
         "before": state.answer_before,
         "older_readings": [older_reading_text(e) for e in state.older_readings.values()],
         "before_what": _CAUSES.get((state.answers[-1].cause if state.answers else "").partition(" ")[0], "the verdict"),
-        "cites": [{"id": i, "step": by_id.get(i, "?")} for i in (answer.based_on if answer else ())],
-        "claims": [
-            {"text": c.text, "cites": [{"id": i, "step": by_id.get(i, "?")} for i in c.based_on]}
-            for c in (answer.claims if answer else ())
-        ],
+        **_cites(based_on, by_id, has_all=has_all),
+        "claims": [{"text": c.text, **_cites(c.based_on, by_id, has_all=has_all)} for c in (answer.claims if answer else ())],
         "confirmed": confirmed,
         "under": under,
         "confirmed_dots": [i < confirmed for i in range(min(under, 12))],
-        "n_open": sum(
-            1 for s in steps if s["held"].verdict is None and s["held"].decision and s["held"].decision.decision != "accept"
-        ),
+        "n_open": sum(s["is_open"] for s in steps),
         "waiting_steps": [s for s in plan_steps if s.step not in done_steps and not state.is_over],
         "progress": list(state.progress.values()),
         "is_over": state.is_over and not run.pending_cause,
@@ -239,6 +271,10 @@ def run_list(request: HttpRequest) -> HttpResponse:
     return render(request, "runs/list.html", {"runs": selectors.run_list_for_user(person(request), limit=100)})
 
 
+def _page_context(request: HttpRequest, run: Run, state: RunState) -> dict[str, Any]:
+    return run_context(person(request), run, state, has_all=request.GET.get("steps") == "all")
+
+
 @login_required
 @require_GET
 def run_page(request: HttpRequest, run_id: Any) -> HttpResponse:
@@ -249,7 +285,7 @@ def run_page(request: HttpRequest, run_id: Any) -> HttpResponse:
 
         state = state.copy()  # the kept one is for all
         state.question, state.run_id = Question.model_validate(run.question), str(run.pk)
-    return render(request, "runs/workspace.html", run_context(person(request), run, state) | {"config": map_config(state)})
+    return render(request, "runs/workspace.html", _page_context(request, run, state) | {"config": map_config(state)})
 
 
 def _unchanged(request: HttpRequest, seq: int, run: Run) -> bool:
@@ -262,7 +298,7 @@ def run_rail(request: HttpRequest, run_id: Any) -> HttpResponse:
     run = selectors.access_run_by_id(person(request), run_id)
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
-    return render(request, "runs/rail.html", run_context(person(request), run, selectors.run_state_shown(run)))
+    return render(request, "runs/rail.html", _page_context(request, run, selectors.run_state_shown(run)))
 
 
 @login_required
@@ -272,7 +308,7 @@ def run_map(request: HttpRequest, run_id: Any) -> HttpResponse:
     if _unchanged(request, run.last_seq, run):
         return HttpResponse(status=204)
     state = selectors.run_state_shown(run)
-    return render(request, "runs/map.html", run_context(person(request), run, state) | {"config": map_config(state)})
+    return render(request, "runs/map.html", _page_context(request, run, state) | {"config": map_config(state)})
 
 
 @login_required
@@ -408,6 +444,7 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
     at = ids.index(row.id)
     view = _step_view(state, held)
     required = [c for c in held.checks if c.check == "contract.evidence_present"]
+    weighed, sentences = reasons_shown(held.decision)
     return {
         "run": row.run,
         "row": row,
@@ -420,7 +457,8 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "verdict": held.verdict,
         "checks": held.checks,
         "policy_gate": _gate(held),
-        "contributions": _spoken(held),
+        "weighed": weighed,
+        "sentences": sentences,
         "history": observation_history(state, held),
         "previous": ids[at - 1] if at else None,
         "next": ids[at + 1] if at + 1 < len(ids) else None,
@@ -440,14 +478,8 @@ def _observation_context(request: HttpRequest, observation_id: str) -> dict[str,
         "is_over": state.is_over and not row.run.pending_cause,
         "log": held.observation.status.log,
         "scores": _score_histogram(held),
-        "evidence": evidence_for_reading(held.observation.evidence, state.question.scenes if state.question else ()),
+        "evidence": evidence_for_reading(held.observation, state.question.scenes if state.question else ()),
     }
-
-
-def _spoken(held: ObservationState) -> list[tuple[str, float]]:
-    """The verifier's contributions that a reader would notice, largest first."""
-    weights = held.decision.contributions.items() if held.decision else ()
-    return sorted(((name, w) for name, w in weights if abs(w) >= 0.005), key=lambda kv: -abs(kv[1]))[:8]
 
 
 def _gate(held: ObservationState) -> dict[str, float] | None:

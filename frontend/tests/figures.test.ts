@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { areaText, crosses, lengthText, planar, positionsOf, sentence } from "../src/map/figures";
+import { areaText, crosses, digits, lengthText, planar, positionsOf, scaleStep, scaleVariation, sentence, signed } from "../src/map/figures";
 
 describe("what is typed", () => {
   it("is positions, or nothing", () => {
@@ -31,7 +31,24 @@ describe("in the plane of a picture", () => {
   });
 });
 
+describe("the scale bar", () => {
+  it("is the longest round length that fits, said with thousands apart", () => {
+    const said = [0.07, 0.9, 1.2, 477, 4770, 2_900_000].map((most) => scaleStep(most));
+    expect(said.map(([metres]) => +metres.toPrecision(6))).toEqual([0.05, 0.5, 1, 200, 2000, 2_000_000]);
+    expect(said.map(([, text]) => text)).toEqual(["5 cm", "50 cm", "1 m", "200 m", "2 km", "2,000 km"]);
+  });
+  it("is none where a pixel at one edge is much longer than at the other", () => {
+    expect(scaleVariation(50.7, 50.8)).toBeLessThan(1.01);
+    expect(scaleVariation(-30, 30)).toBeCloseTo(1 / Math.cos(Math.PI / 6), 6);
+    expect(scaleVariation(-60, 10)).toBeCloseTo(2, 6);
+  });
+});
+
 describe("what is said", () => {
+  it("has a true minus, which is understood when it is typed", () => {
+    expect([digits(-1.5, 3), signed("-0.12"), signed("a-1")]).toEqual(["\u22121.5", "\u22120.12", "a-1"]);
+    expect(positionsOf("\u22121.05, 50.83")).toEqual([[-1.05, 50.83]]);
+  });
   it("has the unit that fits and names the method", () => {
     expect(lengthText(812.34)).toBe("812.3 m");
     expect(lengthText(12345.6)).toBe("12.346 km");

@@ -16,20 +16,39 @@ export function positionsOf(text: string): Position[] | null {
   const parts = text.split(/[;\n]/).map((part) => part.trim()).filter(Boolean);
   const out: Position[] = [];
   for (const part of parts) {
-    const numbers = part.split(/[\s,]+/).map(Number);
+    const numbers = part.replaceAll("\u2212", "-").split(/[\s,]+/).map(Number);
     if (numbers.length !== 2 || !numbers.every(Number.isFinite)) return null;
     out.push(numbers as Position);
   }
   return out;
 }
 
+/** A true minus before what is negative; only for what is read, never for what is sent. */
+export function signed(text: string): string {
+  return text.replace(/^-(?=\d)/, "\u2212");
+}
+
 export function digits(value: number, most: number): string {
-  return value.toLocaleString("en-GB", { maximumSignificantDigits: most });
+  return signed(value.toLocaleString("en-GB", { maximumSignificantDigits: most }));
+}
+
+/** The longest round length (1, 2 or 5 of a power of ten, in metres) that is at most so long, and how it is said. */
+export function scaleStep(most: number): [number, string] {
+  const power = 10 ** Math.floor(Math.log10(most) + 1e-9);
+  const metres = (most / power >= 5 ? 5 : most / power >= 2 ? 2 : 1) * power;
+  return [metres, metres < 0.995 ? `${digits(metres * 100, 3)} cm` : lengthText(metres)];
 }
 
 /** Metres as people say them: 812 m, 1.234 km. */
 export function lengthText(metres: number): string {
   return metres < 1000 ? `${digits(metres, 4)} m` : `${digits(metres / 1000, 5)} km`;
+}
+
+/** How much the scale of Web Mercator varies over what is seen: 1 where it is the same all over. */
+export function scaleVariation(south: number, north: number): number {
+  const cos = (lat: number): number => Math.cos((Math.min(85, Math.abs(lat)) * Math.PI) / 180);
+  const largest = south < 0 && north > 0 ? 1 : Math.max(cos(south), cos(north));
+  return largest / Math.min(cos(south), cos(north));
 }
 
 /** Square metres as people say them: 812 m², 3.2 ha, 86.26 km². */

@@ -4,13 +4,14 @@ import * as L from "leaflet";
 import { type GridConfig, type LayerConfig, type MapConfig, imageMaxZoom, toLeaflet, toPixel, viewOf, viewText, wrapLon } from "./config";
 import { Dates } from "./dates";
 import { Drawing } from "./drawing";
-import { placeOf } from "./figures";
+import { placeOf, signed } from "./figures";
 import { graticule, landOutline } from "./ground";
 import { Outlines } from "./outlines";
 import { Inspector } from "./inspect";
 import { legendOf } from "./legend";
 import { Marks } from "./marks";
 import { Measurement } from "./measure";
+import { hasOneScale, scaleBar } from "./scale";
 import { Swipe } from "./swipe";
 
 declare global {
@@ -573,22 +574,26 @@ export class MapIsland {
         return;
       }
       const lon = wrapLon(latlng.lng);
-      set("lonlat", `${lon.toFixed(5)}, ${latlng.lat.toFixed(5)}`);
+      set("lonlat", `${signed(lon.toFixed(5))}, ${signed(latlng.lat.toFixed(5))}`);
       const native = this.native(this.config.grid ?? null, lon, latlng.lat);
       // where the grid itself is in degrees the figures would be those before
       const isMetric = native && !/\+proj=longlat/.test(this.config.grid?.proj4 ?? "");
-      set("native", isMetric ? `x ${native[0].toFixed(1)} y ${native[1].toFixed(1)}` : "");
+      set("native", isMetric ? `x ${signed(native[0].toFixed(1))} y ${signed(native[1].toFixed(1))}` : "");
       const pixel = native && this.config.grid ? toPixel(this.config.grid, native[0], native[1]) : null;
       set("pixel", pixel ? `px ${pixel[0]}, ${pixel[1]}` : "");
     };
     this.map.on("mousemove", (event: L.LeafletMouseEvent) => at(event.latlng));
     this.map.on("move", () => at(this.map.getCenter()));
     at(this.map.getCenter());
-    if (this.config.crs === "geo") L.control.scale({ imperial: false, position: "bottomleft", maxWidth: 110 }).addTo(this.map);
+    if (this.config.crs === "geo") scaleBar(this.map);
     const scale = (): void => {
       if (this.config.crs === "image") {
         const zoom = 2 ** (this.map.getZoom() - imageMaxZoom(this.config.size_px ?? [256, 256]));
         set("scale", `${Math.round(zoom * 100)} %`);
+        return;
+      }
+      if (!hasOneScale(this.map)) {
+        set("scale", "");
         return;
       }
       const centre = this.map.getCenter();

@@ -28,6 +28,7 @@ export function figure(value: number): string {
 }
 
 export function unitText(unit: string): string {
+  if (unit === "degree") return "\u00b0";
   return unit === "1" || unit === "" ? "" : unit.replace(/2$/, "\u00b2");
 }
 

@@ -4,7 +4,7 @@ export type Place = [number, number] | [number, number, number, number];
 
 /** The place that a field says; null where it says none. */
 export function placeFrom(text: string): Place | null {
-  const parts = text.trim().replace(/^\(|\)$/g, "").split(/\s*[,;]\s*|\s+/);
+  const parts = text.trim().replaceAll("\u2212", "-").replace(/^\(|\)$/g, "").split(/\s*[,;]\s*|\s+/);
   const numbers = parts.map((part) => (/^[-+]?(\d+\.?\d*|\.\d+)$/.test(part) ? Number(part) : NaN));
   if (numbers.some((n) => !Number.isFinite(n))) return null;
   const [x0, y0, x1, y1] = numbers;

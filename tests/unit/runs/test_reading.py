@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from apps.agent.plurals import many_of, things_text
+from apps.core.evidence.decision import Decision
 from apps.core.evidence.observation import Configuration, LayerRef, Observation, Result, Status, TaskRef
 from apps.core.geo.grid import Grid
 from apps.runs.charts import series_chart
+from apps.runs.evidence_words import step_names
 from apps.runs.headline import detail_text, headline, is_said, layer_size
+from apps.runs.reasons import reasons_shown, told_once
 from apps.runs.tables import items_table, rows_table
-from rsure_web.presentation import evidence_rows, layer_place, offered_apart
+from rsure_web.presentation import evidence_rows, layer_place, minus, offered_apart
 
 DIGEST = "sha256:" + "a" * 64
 GRID = Grid(crs="EPSG:32630", transform=(10.0, 0.0, 600000.0, 0.0, -10.0, 5600000.0), width=30, height=20)
@@ -217,14 +220,68 @@ def test_figures_by_name_are_each_said() -> None:
     assert rows(masked={"source": 0, "undefined": 0, "masked_out": 0, "outside_region": 0}) == {
         "masked": "", "source": "0", "undefined": "0", "masked out": "0", "outside region": "0",
     }  # fmt: skip
-    assert rows(resolution_m={f"d{k}": 231.656 for k in range(12)}) == {"resolution m": "231.7 (each of 12)"}
+    assert rows(resolution_m={f"d{k}": 231.656 for k in range(12)}) == {"resolution": "231.7\xa0m (each of 12)"}
+
+
+def test_names_of_a_program_are_said_in_words_and_units_behind_their_figures() -> None:
+    assert rows(method={"kind": "change_vector", "threshold_from": "otsu", "reference": None}, not_seen_m2=2126, n_px=7) == {
+        "method": "", "kind": "change vector", "threshold from": "otsu", "not seen": "2,126\xa0m²", "pixels": "7",
+    }  # fmt: skip
+    assert rows(label_probabilities={"SeaLake": 0.25, "River": 0.5}) == {
+        "label probabilities": "", "Sea lake": "0.25", "River": "0.5",
+    }  # fmt: skip
+    assert rows(region={"crs": "EPSG:4326", "given": False}) == {"region": "the whole image"}
+    assert rows(area={"not_seen_m2": 0, "seen_px": 9}) == {"area": "", "not seen": "0\xa0m²", "seen": "9\xa0px"}
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("scope score -11.86, at least -5.65", "scope score −11.86, at least −5.65"),
+        ("(nir - red) / (nir + red) at [-0.25, -.1]", "(nir − red) / (nir + red) at [−0.25, −.1]"),
+        ("landsat7_2002-07-20.tif of 2002-07-20, 10-20 m, U-12", "landsat7_2002-07-20.tif of 2002-07-20, 10-20 m, U-12"),
+    ],
+)
+def test_a_minus_is_one_where_it_is_read(text: str, read: str) -> None:
+    assert minus(text) == read
+
+
+def test_what_is_the_same_of_several_images_is_told_once() -> None:
+    notes = ["a-1.tif: no scale.", "b.tif: no scale.", "The series is short.", "c.tif: other."]
+    assert told_once(notes, ["a-1.tif", "b.tif", "c.tif"]) == [
+        "a-1.tif and b.tif: no scale.", "The series is short.", "c.tif: other.",
+    ]  # fmt: skip
+    assert told_once([f"{k}.tif: dark." for k in range(12)], [f"{k}.tif" for k in range(12)]) == [
+        "0.tif and 11 more images: dark."
+    ]
+
+
+def test_reasons_are_signs_with_their_weight_and_sentences() -> None:
+    reasons = ("Probability of being right 0.98.", "For: share of valid pixels, 0.67 (+0.34).", "Against: 2 warnings (-0.90).")
+    decision = Decision(decision="accept", stage="verifier", policy="p", reasons=reasons)
+    assert reasons_shown(decision) == ([(0.34, "Share of valid pixels, 0.67"), (-0.9, "2 warnings")], [reasons[0]])
+
+
+def test_steps_of_a_graph_are_called_by_what_they_make() -> None:
+    nodes = [
+        {"id": "s1", "op": "asset.scene", "params": {"scene": "A"}}, {"id": "s2", "op": "asset.scene", "params": {"scene": "B"}},
+        {"id": "q1", "op": "raster.product.index", "inputs": ["s1"], "params": {"index": "nbr"}},
+        {"id": "q2", "op": "raster.product.index", "inputs": ["s2"], "params": {"index": "nbr"}},
+        {"id": "d", "op": "raster.product.difference", "inputs": ["q1", "q2"]},
+        {"id": "m", "op": "raster.product.threshold", "inputs": ["d"], "params": {"value": 0.1}},
+    ]  # fmt: skip
+    o = said("raster.product/difference/nbr", kind="layer").model_copy(update={"arguments": {"nodes": nodes}})
+    assert step_names(o, {"A": "20 Jul 2002", "B": "25 Nov 2002"}) == {
+        "s1": "image, 20 Jul 2002", "s2": "image, 25 Nov 2002", "q1": "NBR, 20 Jul 2002", "q2": "NBR, 25 Nov 2002",
+        "d": "difference", "m": "mask",
+    }  # fmt: skip
 
 
 def test_a_figure_of_the_evidence_is_marked_so_that_it_is_not_broken_in_two_lines() -> None:
     found = {
         r["name"]: r["is_figure"] for r in evidence_rows({"not_seen_m2": 1993516, "rule": "pixel centre inside", "given": True})
     }
-    assert found == {"not seen m2": True, "rule": False, "given": False}
+    assert found == {"not seen": True, "rule": False, "given": False}
 
 
 @pytest.mark.parametrize(
