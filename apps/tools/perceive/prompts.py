@@ -401,14 +401,15 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
     if not known.any():
         raise ToolAbstainedError("No pixel of the mask to refine is valid.", code="TOOL_FAILED", needs={"valid_px": True})
     bands = _bands(ctx, scene)
-    # a mask that was made without the veil holds what nobody saw; one that was made with it does not count it as known any more
+    # a mask that was drawn, or made without the veil, may hold what nobody saw
     veil = veil_of(ctx, scene, arguments)
     n_hidden = 0
     for window in _strips(scene):
         c0, r0, w, h = window
         here = np.s_[r0:r0 + h, c0:c0 + w]
+        _, has_data = _planes(ctx.reader(scene.scene_id), bands, window)
+        known[here] &= has_data
         if veil is not None:
-            _, has_data = _planes(ctx.reader(scene.scene_id), bands, window)
             under = veil.hidden(window) & in_region[here] & has_data
             n_hidden += int(under.sum())
             known[here] &= ~under
@@ -416,6 +417,11 @@ def perceive_refined(ctx: ToolContext, arguments: PerceiveArguments, scene: Scen
     quality, masked = tell(ctx, veil, n_hidden, n_hidden + int(known.sum()), target)
     refined, decided, sure = refine(ctx, scene, first, known, method.band_px, bands)
     n_first, n_now = int(first.sum()), int(refined.sum())
+    if not decided:
+        why = "it is empty" if not n_first else "it fills all that could be seen" if n_first == int(known.sum()) else (
+            f"no part of it, or of what is about it, is thicker than the {method.band_px} pixels by which the edge may move")
+        raise ToolAbstainedError(f"The mask to refine has no edge that could be laid anew: {why}.", code="TOOL_FAILED",
+                                 needs={"seed": True})
     common = int((first & refined).sum())
     if n_first and not n_now:
         ctx.log("warning", "Nothing is left of the mask: its pieces are thinner than the band in which the edge may move.")

@@ -249,6 +249,33 @@ def test_refinement_without_a_mask_is_refused(method: dict[str, Any], part: str)
     assert o.status.state == "failed" and part in o.status.reason
 
 
+def seeded(b: Bench, mask: NDArray[np.bool_]) -> Any:
+    """An earlier observation whose mask is that, all of it known."""
+    first = ask(b, points=[[55, 60, 1]])
+    ref = b.layers.put_mask(mask, np.ones(mask.shape, dtype=bool), b.question.scenes[0].grid, label="thing", scene_id="s")
+    return first.model_copy(update={"id": "seed", "result": first.result.model_copy(update={"layers": (ref,)})})
+
+
+@pytest.mark.parametrize("mask, part", [
+    (np.zeros((120, 160), dtype=bool), "it is empty"), (np.ones((120, 160), dtype=bool), "it fills all"),
+    (np.indices((120, 160)).sum(axis=0) % 2 == 0, "no part of it")], ids=["empty", "whole", "chequered"])
+def test_a_mask_without_an_edge_is_not_refined(mask: NDArray[np.bool_], part: str) -> None:
+    b, _, _ = two_discs()
+    o = ask(b, parents=[seeded(b, mask)], kind="refine", seed={"observation": "seed"})
+    assert o.status.state == "failed" and "no edge" in o.status.reason and part in o.status.reason
+
+
+def test_a_refined_mask_claims_no_pixel_without_data() -> None:
+    """The first mask was drawn over a margin that holds nothing: 20 columns of it are no part of what is refined."""
+    rows, cols = np.mgrid[:120, :160]
+    disc = (rows - 60) ** 2 + (cols - 55) ** 2 <= 20**2
+    image = np.where(cols < 50, -1.0, np.where(disc, 180.0, 80.0))
+    b = Bench(scene(image[None], ["gray"], nodata=-1))
+    o = ask(b, parents=[seeded(b, disc)], kind="refine", seed={"observation": "seed"})
+    assert np.array_equal(mask_of(b, o), disc & (cols >= 50))
+    assert o.evidence.intermediate["valid_px"] == 110 * 120 and o.evidence.validity["valid_share"] == 110 / 160
+
+
 # --- SAM-type models ------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def sam_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
