@@ -75,6 +75,7 @@ class Pass:
     tiles_empty: int = 0
     tile_px: int = 0
     overlap_px: int = 0
+    longest_px: int | None = None           # of an object of the class, where its size and the GSD are known
     mpx: float = 0.0
     filters: list[dict[str, JsonValue]] = field(default_factory=list)
     zoom_scan: list[dict[str, JsonValue]] = field(default_factory=list)
@@ -373,6 +374,7 @@ def detect_scene(detector: Detector, source: Pixels, region: RegionMask, card: M
     tile_px = tile_for(card, method)
     p = Pass(zoom=zoom, work_gsd_m=None if gsd is None else gsd / zoom, zoom_scan=scan, tile_px=tile_px)
     p.overlap_px = overlap_for(classes, gsd, zoom, tile_px, method)
+    p.longest_px = round(longest_for(classes, gsd, zoom)) or None
     tile = max(32, round(p.tile_px / zoom))
     windows = [w for w in plan_tiles(_grown(region, tile), tile, max(1, round(p.overlap_px / zoom))) if region.touches(w)]
     boxes, valid_centre = _run_tiles(detector, source, windows, numbers, p, report, is_cancelled, floor)
@@ -408,8 +410,12 @@ def overlap_for(classes: Sequence[ClassCard], gsd_m: float | None, zoom: float, 
     whole; a fifth of a tile where nobody knows how long that is; no less than was asked, no more than half a tile."""
     known = gsd_m is not None and all(c.size_m for c in classes)
     least = method.overlap if method.overlap is not None else 0.0 if known else OVERLAP
-    size_px = max((c.size_m[1] / gsd_m * zoom for c in classes if c.size_m and gsd_m), default=0.0)
-    return int(min(max(size_px * 1.1, tile_px * least, 1.0), tile_px * 0.5))
+    return int(min(max(longest_for(classes, gsd_m, zoom) * 1.1, tile_px * least, 1.0), tile_px * 0.5))
+
+
+def longest_for(classes: Sequence[ClassCard], gsd_m: float | None, zoom: float) -> float:
+    """Network pixels that the longest object of the classes may measure; 0 where nobody knows."""
+    return max((c.size_m[1] / gsd_m * zoom for c in classes if c.size_m and gsd_m), default=0.0)
 
 
 def _run_tiles(detector: Detector, source: Pixels, windows: Sequence[Window], numbers: set[int], p: Pass,
@@ -620,6 +626,7 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
         "boxes": f"layers {', '.join(s.target for s in served if s.target in found)} and candidates",
         "passes": [{"by": key, "zoom": round(q.zoom, 4), "work_gsd_m": None if q.work_gsd_m is None else round(q.work_gsd_m, 4),
                     "tiles": q.tiles, "tiles_empty": q.tiles_empty, "tile_px": q.tile_px, "overlap_px": q.overlap_px,
+                    "longest_px": q.longest_px,
                     "megapixels_seen": round(q.mpx, 3), "filters": list(q.filters), "zoom_scan": list(q.zoom_scan)}
                    for key, q in passes.items()],
         "filters": [{"by": key, **f} for key, q in passes.items() for f in q.filters],
@@ -631,6 +638,11 @@ def _outcome(ctx: ToolContext, args: PerceiveArguments, method: ObjectsMethod, s
     outside = [f"{c['class']} at {gsd:g} m a pixel" for c in classes if isinstance(c, dict) and c["in_gsd_range"] is False]
     if len(bands) == 1 and cards:
         outside.append("one grey band instead of colour")
+    for q in passes.values():
+        if q.longest_px is not None and q.tiles > 1 and q.longest_px > q.overlap_px:
+            outside.append(f"an object may be {q.longest_px} pixels long and tiles have {q.overlap_px} in common: one that is "
+                           "longer is told in pieces, or not at all")
+            ctx.log("warning", f"{outside[-1][0].upper()}{outside[-1][1:]}.")
     validity: dict[str, JsonValue] = {
         "applicability": {"ok": not outside, "problems": list(outside)},
         "layer_status": "complete" if complete else "partial", "class_complete": complete, "geometry_valid": frame,

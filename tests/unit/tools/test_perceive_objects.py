@@ -265,6 +265,19 @@ STREET = SAMPLES / "riotiler_hro_colorado_26913.tif"
 
 
 @pytest.mark.ml
+def test_tiles_that_cut_long_objects_are_told() -> None:
+    """A vehicle of up to 19 m is 183 pixels at the model's 0.104 m; tiles of 128 have 64 in common. The model's own tiles
+    cut none."""
+    b = Bench(from_file(STREET, RGB))
+    for tile, is_told in ((128, True), (None, False)):
+        o = objects(b, "vehicle", tile_px=tile)
+        passes: Any = o.evidence.intermediate["passes"]
+        problems: Any = o.evidence.validity["applicability"]
+        assert passes[0]["longest_px"] == round(19.0 / 0.104)
+        assert any("183 pixels long and tiles have 64" in p for p in problems["problems"]) is is_told is not problems["ok"]
+
+
+@pytest.mark.ml
 def test_vehicles_of_a_street_have_boxes_scores_and_a_calibrated_interval() -> None:
     b = Bench(from_file(STREET, RGB))
     o = objects(b, "vehicle", "vehicle", "car", "truck")
