@@ -117,8 +117,8 @@ MODES: dict[str, Mode] = {
                                   "regions_method": {"kind": "prompt", "points": [[0.5, 0.5, 1]]}}, 10.0,
                                  {**NOTHING, "one pixel": "same value", "2 x 2": "nothing to decide",
                                   "one row": "nothing to decide", "constant": "same value",
-                                  "palette": "no band of brightness", "NaN": "one side",
-                                  "infinite": "one side"}, lambda o, k: 0 < o.evidence.intermediate["mask_px"] < 4096),
+                                  "palette": "no band of brightness", "NaN": "without data",
+                                  "infinite": "without data"}, lambda o, k: 0 < o.evidence.intermediate["mask_px"] < 4096),
     "evidence": Mode({"mode": "evidence"}, 10.0, NOTHING, lambda o, k: 0 < o.result.value <= 1),
     "document": Mode({"mode": "document"}, 10.0, {**NOTHING, **TINY, "palette": "no band of a picture"},
                      lambda o, k: len(o.result.value) <= 2),        # the disc may be read as a dot
