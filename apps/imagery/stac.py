@@ -7,7 +7,9 @@ import ipaddress
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,12 +27,27 @@ _ROLES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class StacFolder:
+    """The items below a folder, by date; how many JSON files there could not be read as any; and whether these are all."""
+
+    items: tuple[dict[str, Any], ...] = ()
+    n_unreadable: int = 0
+    is_whole: bool = True
+
+
 def stac_items(folder: Path) -> tuple[dict[str, Any], ...]:
-    """The items below a folder, by date: ``id``, ``date`` (ISO day), ``sensor``, ``level``, ``roles``, ``bbox`` (west, south,
-    east, north), ``gsd_m``, ``cloud_share``. Files that are no items, too large, or links out of the folder are left out."""
+    """The items of ``stac_folder``."""
+    return stac_folder(folder).items
+
+
+def stac_folder(folder: Path) -> StacFolder:
+    """The items below a folder, by date: ``id``, ``date`` and ``end_date`` (ISO days, the second of items over a span of time),
+    ``sensor``, ``level``, ``roles``, ``bbox`` (west, south, east, north), ``gsd_m``, ``cloud_share``. A file may hold one or a
+    collection of them. What is none is left out; files that are broken, too large, or links out of the folder are counted."""
     root = folder.resolve()
     found: list[dict[str, Any]] = []
-    n_seen = 0
+    n_seen = n_unreadable = 0
     for where, folders, names in os.walk(root, followlinks=False):
         folders.sort()
         for name in sorted(names):
@@ -38,18 +55,19 @@ def stac_items(folder: Path) -> tuple[dict[str, Any], ...]:
                 continue
             n_seen += 1
             if n_seen > 4 * MAX_ITEMS or len(found) >= MAX_ITEMS:
-                return _ordered(found)
-            item = _item(Path(where) / name, root)
-            if item is not None:
-                found.append(item)
-    return _ordered(found)
+                return StacFolder(_ordered(found[:MAX_ITEMS]), n_unreadable, False)
+            items = _items(Path(where) / name, root)
+            n_unreadable += items is None
+            found += items or []
+    return StacFolder(_ordered(found[:MAX_ITEMS]), n_unreadable, len(found) <= MAX_ITEMS)
 
 
 def _ordered(found: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     return tuple(sorted(found, key=lambda i: (i["date"] or "9999", i["id"])))
 
 
-def _item(path: Path, root: Path) -> dict[str, Any] | None:
+def _items(path: Path, root: Path) -> list[dict[str, Any]] | None:
+    """The items that a file holds; None where it cannot be read."""
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(root) or not real.is_file() or real.stat().st_size > MAX_ITEM_BYTES:
@@ -57,7 +75,8 @@ def _item(path: Path, root: Path) -> dict[str, Any] | None:
         held = json.loads(real.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return _entry(held)
+    is_many = isinstance(held, dict) and held.get("type") == "FeatureCollection"
+    return [e for f in (_list(held.get("features")) if is_many else [held]) if (e := _entry(f)) is not None]
 
 
 def _entry(held: Any) -> dict[str, Any] | None:
@@ -69,10 +88,14 @@ def _entry(held: Any) -> dict[str, Any] | None:
     names = [properties.get("platform"), properties.get("constellation"), *_list(properties.get("instruments"))]
     level = properties.get("processing:level") or properties.get("s2:product_type") or properties.get("landsat:correction") or ""
     cloud = properties.get("eo:cloud_cover")
-    return {"id": str(held.get("id"))[:200], "date": _day(properties), "sensor": " ".join(str(n) for n in names if n)[:200],
-            "collection": str(held.get("collection") or "")[:200], "level": str(level)[:40], "roles": _roles(held, properties),
-            "bbox": _bbox(held.get("bbox")), "gsd_m": _number(properties.get("gsd")),
-            "cloud_share": cloud / 100 if isinstance(cloud, (int, float)) and 0 <= cloud <= 100 else None}
+    day, end = _days(properties)
+    return {
+        "id": str(held.get("id"))[:200], "date": day, "end_date": end, "sensor": " ".join(str(n) for n in names if n)[:200],
+        "collection": str(held.get("collection") or "")[:200], "level": level_of(str(level))[:40],
+        "roles": _roles(held, properties), "bbox": _bbox(held.get("bbox")) or _bbox_of(held.get("geometry")),
+        "gsd_m": _number(properties.get("gsd")),
+        "cloud_share": cloud / 100 if isinstance(cloud, (int, float)) and 0 <= cloud <= 100 else None,
+    }  # fmt: skip
 
 
 def _list(value: Any) -> list[Any]:
@@ -83,16 +106,44 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else None
 
 
-def _day(properties: Mapping[str, Any]) -> str | None:
-    for key in ("datetime", "start_datetime"):
-        text = properties.get(key)
-        if isinstance(text, str):
-            try:
-                when = datetime.fromisoformat(text)
-            except ValueError:
-                continue
-            return (when.astimezone(UTC) if when.tzinfo else when).date().isoformat()
-    return None
+def level_of(text: str) -> str:
+    """A processing level as products' names write it: ``L2A`` of ``S2MSI2A`` and ``Level-2A``; other words as they stand."""
+    found = re.fullmatch(r"(?:S2MSI|level[-_ ]?|L)(\d[A-Z]{0,3})", text.strip(), re.I)
+    return f"L{found[1].upper()}" if found else text
+
+
+def _days(properties: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """(day, last day) of an item: the day of its ``datetime``; without one, of a span, its first and last (STAC, common
+    metadata). Instants are told in UTC."""
+    at = _day(properties.get("datetime"))
+    if at is not None:
+        return at, None
+    start, end = _day(properties.get("start_datetime")), _day(properties.get("end_datetime"))
+    if start is not None and end is not None and end < start:
+        return None, None
+    return (start, end) if start is not None else (end, None)
+
+
+def _day(text: Any) -> str | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+        return (when.astimezone(UTC) if when.tzinfo else when).date().isoformat()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _bbox_of(geometry: Any) -> list[float] | None:
+    """Bounds of a polygon in longitude and latitude, for items that tell no bbox; None for what may cross the antimeridian."""
+    if not isinstance(geometry, dict) or geometry.get("type") != "Polygon":
+        return None
+    points = [q for ring in _list(geometry.get("coordinates")) for q in _list(ring)]
+    numbers = [(_number(q[0]), _number(q[1])) for q in points if isinstance(q, list) and len(q) >= 2]
+    xs, ys = [x for x, _ in numbers if x is not None], [y for _, y in numbers if y is not None]
+    if len(xs) != len(points) or len(ys) != len(points) or not points or max(xs) - min(xs) > 180:
+        return None
+    return _bbox([min(xs), min(ys), max(xs), max(ys)])
 
 
 def _bbox(value: Any) -> list[float] | None:

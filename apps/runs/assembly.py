@@ -23,7 +23,7 @@ from apps.core.versions import installed_versions
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.readers import open_scene
 from apps.imagery.selectors import scene_infos_of_project, scene_sources
-from apps.imagery.stac import StacApi, search_apis, stac_items
+from apps.imagery.stac import StacApi, StacFolder, search_apis, stac_folder
 from apps.prior.selectors import DatabasePrior
 from apps.runs.models import Run
 from apps.runs.recorder import DatabaseRecorder
@@ -113,8 +113,11 @@ def parts_for(run: Run) -> Parts:
 def catalogue(project_id: Any) -> dict[str, Any]:
     """Where asset.catalog looks beside the question's scenes: the project, the STAC folder and the STAC APIs of this site."""
     apis = [StacApi(url) for url in settings.RSURE_STAC_APIS]
+    folder = stac_folder(Path(settings.RSURE_STAC)) if settings.RSURE_STAC else StacFolder()
     return {
-        "stac_items": stac_items(Path(settings.RSURE_STAC)) if settings.RSURE_STAC else (),
+        "stac_items": folder.items,
+        "stac_n_unreadable": folder.n_unreadable,
+        "stac_is_whole": folder.is_whole,
         "stac_search": (lambda query: search_apis(apis, query)) if apis else None,
         "project_scenes": lambda: scene_infos_of_project(project_id),
     }

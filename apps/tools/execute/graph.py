@@ -106,7 +106,8 @@ def check_graph(arguments: ExecuteArguments, ctx: ToolContext) -> Program:
         except ValidationError as error:
             raise ModelError(as_sentence(validation_sentence(error)), code="BAD_ARGUMENT", place=node_place(node)) from error
         call = Call(node, params, inputs, node.inputs, scenes, region, region_crs, ctx.layers,
-                    ctx.options.get("stac_items", ()), ctx.options.get("stac_search"), ctx.options.get("project_scenes"))
+                    ctx.options.get("stac_items", ()), ctx.options.get("stac_search"), ctx.options.get("project_scenes"),
+                    ctx.options.get("stac_n_unreadable", 0), ctx.options.get("stac_is_whole", True))
         planned[name] = operator.plan(call)
     return Program(order, nodes, planned, arguments.output)
 

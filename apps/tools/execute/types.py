@@ -258,6 +258,9 @@ class Call:
     catalog: Sequence[Mapping[str, Any]] = ()
     catalog_search: Callable[[Mapping[str, Any]], tuple[Sequence[Mapping[str, Any]], bool]] | None = None
     project_scenes: Callable[[], Sequence[SceneInfo]] | None = None
+    # of the catalogue's folder: files that could not be read, and whether its items are all
+    catalog_n_unreadable: int = 0
+    catalog_is_whole: bool = True
 
     def refuse(self, sentence: str, *, code: str = "BAD_ARGUMENT", needs: dict[str, Any] | None = None) -> ModelError:
         """The refusal of this node: a sentence, and its place in the graph apart."""

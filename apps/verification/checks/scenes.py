@@ -95,16 +95,26 @@ def catalog_matches_scenes(case: Case) -> Finding:
 def _unasked(item: Mapping[str, Any], params: Mapping[str, Any], low: str, high: str) -> str:
     """What of an item is not as asked: its date, sensor, level or place; '' where all is."""
     day, box, asked = str(item.get("date") or ""), item.get("bbox"), params.get("bbox")
-    if (low or high) and not (day and low <= day and (not high or day <= high)):
+    last = str(item.get("end_date") or day)
+    if (low or high) and not (day and low <= last and (not high or day <= high)):
         return "date"
     for name in ("sensor", "level"):
         said, has = (re.sub(r"[\W_]", "", str(of.get(name) or "")).lower() for of in (params, item))
-        if said and (said not in has if name == "sensor" else said != has):
+        if said and (not _may_be(said, str(item.get("sensor") or "")) if name == "sensor" else said != has):
             return name
     if not isinstance(asked, list) or len(asked) != 4:
         return ""
     is_there = isinstance(box, list) and len(box) == 4 and _meets([float(v) for v in box], [float(v) for v in asked])
     return "" if is_there else "place"
+
+
+def _may_be(asked: str, sensor: str) -> bool:
+    """Whether a sensor's name holds the one asked for; of several that share a name (Landsat 8/9, Landsat 4–7) any of them."""
+    plain = re.sub(r"[\W_]", "", sensor).lower()
+    shared = re.search(r"(\d) ?[/–-] ?(\d)", sensor)
+    low, high = (int(shared[1]), int(shared[2])) if shared else (0, -1)
+    every = [plain, *(plain.replace(f"{low}{high}", str(n), 1) for n in range(low, high + 1))]
+    return any(asked in name for name in every)
 
 
 def _meets(one: list[float], other: list[float]) -> bool:

@@ -183,7 +183,7 @@ def test_what_is_missing_from_a_series_in_project_and_api(serve: Any) -> None:
         ("2024-06-26", "api")]
     found: Any = o.evidence.intermediate["nodes"]
     # that of 16 June has no near infrared, so it fills no gap; Sentinel-2 comes back after five days
-    assert found[0]["missing"] == ["S2B_2024-06-16 lacks nir"]
+    assert found[0]["missing"] == ["S2B_2024-06-16 does not tell its bands"]
     assert [(g["from"], g["to"], g["expected"]) for g in found[0]["gaps"]] == [
         ("2024-06-11", "2024-06-26", ["2024-06-16", "2024-06-21"])]
     assert found[0]["sources"] == {"question": 1, "project": 1, "folder": 0, "api": 4}
@@ -199,7 +199,7 @@ def test_an_api_that_fails_is_no_empty_series(serve: Any) -> None:
     assert "give its bbox" in b.execute([("c", "asset.catalog", (), {"source": "api"})]).status.reason
     alone = Bench(scene(np.ones((1, 4, 4)), ["red"]))
     plain = alone.execute([("c", "asset.catalog", (), {"source": "api", "bbox": [0, 0, 1, 1]})])
-    assert "no STAC API is configured" in plain.status.reason
+    assert "No STAC API is configured" in plain.status.reason
 
 
 def test_a_cut_list_tells_no_gaps(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
