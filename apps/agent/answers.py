@@ -6,6 +6,7 @@ missing is named as open and the answer abstains. The value is kept exact; only 
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -396,10 +397,16 @@ def _boolean(recipe: AnswerRecipe, o: Observation) -> Finding:
     op = str(recipe.options.get("op", ">"))
     if not isinstance(limit, int | float) or op not in (">", ">=", "<", "<="):
         raise NoAnswerError("The plan's comparison cannot be carried out.")
-    holds = {">": value > limit, ">=": value >= limit, "<": value < limit, "<=": value <= limit}[op]
+    compare = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}[op]
+    holds = compare(value, limit)
     shown = number_text(value, unit, is_count=r.kind == "count")
     what = f"{shown} {noun_of(recipe, value)}" if r.kind == "count" and noun else f"{phrase_of(recipe, o)} is {shown}"
-    return Finding(f"{'Yes' if holds else 'No'}: {what}{_support_note(o)}", holds)
+    warnings: tuple[str, ...] = ()
+    ends = _interval(recipe, o, unit)
+    if ends is not None and any(compare(end, limit) != holds for end in ends):
+        span = _told(o, value, unit, is_count=r.kind == "count")[1]
+        warnings = (f"The interval{f' {span}' if span else ''} lies on both sides of the limit, so this is not certain.",)
+    return Finding(f"{'Yes' if holds else 'No'}: {what}{_support_note(o)}", holds, warnings=warnings)
 
 
 def _text(o: Observation) -> Finding:

@@ -139,6 +139,38 @@ def test_an_interval_whose_ends_are_written_alike_is_not_told() -> None:
     assert "interval" not in fine.text
 
 
+BOUNDS: dict[str, Any] = {"interval_is": "bounds", "interval_by": "pixels on the outline and 19.9 % of the pixels missing"}
+
+
+def test_bounds_say_where_they_come_from() -> None:
+    a = answer(
+        value(options={"phrase": "Mean NDVI"}),
+        Result(kind="statistic", value=0.28063, interval=(0.10582, 0.42532)),
+        evidence=Evidence(intermediate=BOUNDS),
+    )
+    assert a.text == ("Mean NDVI is 0.28, interval 0.11 to 0.43 (from pixels on the outline and 19.9 % of the pixels missing).")
+    assert (a.value, a.interval) == (0.28063, (0.10582, 0.42532))
+
+
+def test_dates_of_one_region_are_told_apart_by_what_each_did_not_see() -> None:
+    """Their outline is one: it moves both figures alike."""
+    recipe = AnswerRecipe(kind="compare", steps=(1, 2), options={"labels": ["June", "July"], "pick": "max"})
+    june, july = (Result(kind="statistic", value=v, interval=(v - 0.05, v + 0.05)) for v in (0.50, 0.53))
+    whole = answer(recipe, june, july, evidence=Evidence(intermediate=BOUNDS | {"interval_missing": None}))
+    assert whole.value == "July" and not any("overlap" in w for w in whole.warnings)
+    hidden = answer(recipe, june, july, evidence=Evidence(intermediate=BOUNDS | {"interval_missing": [0.4, 0.6]}))
+    assert hidden.value == "July" and any("overlap" in w for w in hidden.warnings)
+
+
+def test_a_limit_within_the_interval_is_told_with_yes_or_no() -> None:
+    recipe = AnswerRecipe(kind="boolean", steps=(1,), options={"phrase": "Mean NDVI", "value": 0.3, "op": ">"})
+    held = Result(kind="statistic", value=0.28063, interval=(0.10582, 0.42532))
+    open_ended = answer(recipe, held, evidence=Evidence(intermediate=BOUNDS))
+    assert open_ended.value is False and any("0.11 to 0.43 lies on both sides of the limit" in w for w in open_ended.warnings)
+    sure = answer(recipe, held.model_copy(update={"interval": (0.27, 0.29)}), evidence=Evidence(intermediate=BOUNDS))
+    assert sure.value is False and not any("both sides" in w for w in sure.warnings)
+
+
 def test_zero_is_a_finding_and_no_value_is_none() -> None:
     zero = answer(value(options={"phrase": "Area of water"}), area(0.0))
     assert (zero.abstained, zero.value) == (False, 0.0)
