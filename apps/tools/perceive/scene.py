@@ -61,7 +61,7 @@ def choose_model(labels: Sequence[str], scene: SceneInfo, name: str = "auto") ->
     if gsd is None:
         raise ToolAbstainedError("Nobody knows how many metres a pixel has, and each scene classifier was made for one size of "
                                  f"pixel ({made_for}). Say the GSD.", code="NEEDS_GSD", needs={"gsd_m": True})
-    fitting = [c for c in pool if c.gsd_m is None or c.gsd_m[0] <= gsd <= c.gsd_m[1]]
+    fitting = [c for c in pool if c.is_for_gsd(gsd)]
     if not fitting:
         raise ToolAbstainedError(f"No scene classifier here was made for {gsd:g} m a pixel ({made_for}).", code="MODEL_MISSING",
                                  needs={"model": "scene classifier", "gsd_m": gsd})
@@ -148,7 +148,7 @@ def perceive_scene(ctx: ToolContext, args: PerceiveArguments) -> ToolOutcome:
              for w in unseen],
             kind="polygons", crs="image", label=NOT_SEEN, scene_id=scene.scene_id),)
         ctx.log("info", f"{len(unseen)} windows lie under cloud or shadow for the most part and were left out.")
-    in_range = gsd is not None and (card.gsd_m is None or card.gsd_m[0] <= gsd <= card.gsd_m[1])
+    in_range = gsd is not None and card.is_for_gsd(gsd)
     return ToolOutcome(
         configuration=Configuration(coarse="scene", fine=f"scene/{card.name}"),
         result=Result(kind="class", value=None if reason else top, quantity="kind of place", items=tuple(items), layers=layers),
@@ -304,7 +304,7 @@ def _misfits(card: ModelCard, scene: SceneInfo, grey: bool) -> list[str]:
         out.append("one grey band instead of colour")
     if gsd is None:
         out.append("the GSD is not known; the whole picture was taken as one view")
-    elif card.gsd_m is not None and not card.gsd_m[0] <= gsd <= card.gsd_m[1]:
+    elif card.gsd_m is not None and not card.is_for_gsd(gsd):
         out.append(f"{gsd:g} m a pixel is outside the {card.gsd_m[0]:g} to {card.gsd_m[1]:g} m that {card.name} was made for")
     suits = _suits_sensor(card, scene)
     if suits is None:

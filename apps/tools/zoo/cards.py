@@ -77,6 +77,10 @@ class ModelCard(Frozen):
     trusted: bool = Field(default=True, description="False: a pickle that a person added without --trust; never loaded")
     source: Literal["shipped", "added"] = "shipped"
 
+    def is_for_gsd(self, gsd_m: float) -> bool:
+        """Whether it was made for pixels of this size, a hundredth more or less: a grid's pixel is seldom round in metres."""
+        return self.gsd_m is None or self.gsd_m[0] * 0.99 <= gsd_m <= self.gsd_m[1] * 1.01
+
     @property
     def class_names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.classes)

@@ -106,6 +106,10 @@ def test_the_model_is_chosen_by_gsd_and_sensor() -> None:
     aerial, coarse = noise(0.3).question.scenes[0], noise(10.0).question.scenes[0]
     assert choose_model([], aerial).name == "place21" and choose_model([], coarse).name == "cover10"
     assert choose_model([], coarse.model_copy(update={"sensor": "Sentinel-2 MSI"})).name == "cover10"
+    # a pixel of UTM is seldom round on the ground: this one is told as 0.15 m
+    assert choose_model([], aerial.model_copy(update={"gsd_m": 0.149907})).name == "place21"
+    with pytest.raises(ToolAbstainedError, match=r"made for 0\.14 m"):
+        choose_model([], aerial.model_copy(update={"gsd_m": 0.14}))
     with pytest.raises(ToolAbstainedError, match=r"made for 3 m a pixel \(place21: 0.15 to 0.6 m, .*cover10: 8 to 12.5 m"):
         choose_model([], coarse.model_copy(update={"gsd_m": 3.0}))
     with pytest.raises(ToolAbstainedError, match="made for Landsat 8 OLI at 10 m"):
