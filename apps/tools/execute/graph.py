@@ -109,6 +109,7 @@ def check_graph(arguments: ExecuteArguments, ctx: ToolContext) -> Program:
                     ctx.options.get("stac_items", ()), ctx.options.get("stac_search"), ctx.options.get("project_scenes"),
                     ctx.options.get("stac_n_unreadable", 0), ctx.options.get("stac_is_whole", True))
         planned[name] = operator.plan(call)
+        _check_measured(call, nodes, planned, scenes)
     return Program(order, nodes, planned, arguments.output)
 
 
@@ -130,6 +131,38 @@ def _sorted(nodes: Mapping[str, Node]) -> list[str]:
     if len(order) < len(nodes):
         raise ModelError(f"The graph has a circle through {', '.join(sorted(set(nodes) - set(order)))}.", code="BAD_PLAN")
     return order
+
+
+# Operators that look at how alike neighbours are: repeated pixels are so by construction.
+_OF_NEIGHBOURS = ("raster.summarize.moran", "raster.product.getis_ord")
+
+
+def _check_measured(
+    call: Call, nodes: Mapping[str, Node], planned: Mapping[str, Planned], scenes: Mapping[str, SceneInfo]
+) -> None:
+    """ModelError where a sum, or how alike neighbours are, is asked of bands that were brought onto a grid of other pixels."""
+    is_sum = call.node.op.startswith("raster.summarize.") and getattr(call.params, "statistic", "") == "sum"
+    if not is_sum and call.node.op not in _OF_NEIGHBOURS:
+        return
+    under, todo = set(), list(call.node.inputs)
+    while todo:
+        name = todo.pop()
+        if name not in under:
+            under.add(name)
+            todo += nodes[name].inputs
+    for scene_id, role, index in dict.fromkeys(b for n in under for b in planned[n].bands):
+        scene = scenes.get(scene_id)
+        band = next((b for b in scene.bands if b.index == index), None) if scene is not None else None
+        if scene is None or band is None or band.native_gsd_m is None or not scene.effective_gsd_m:
+            continue
+        ratio = band.native_gsd_m / scene.effective_gsd_m
+        if abs(ratio - 1) <= 0.02 or (not is_sum and ratio < 1):
+            continue
+        why = "each pixel would count as often as it was repeated" if ratio > 1 else "each is the mean of several"
+        if not is_sum:
+            why = "neighbours are alike where a pixel was repeated"
+        sizes = f"{band.native_gsd_m:.4g} m and brought onto {scene.effective_gsd_m:.4g} m"
+        raise call.refuse(f"{role} of {scene.name} was measured at {sizes}: {why}. Ask it of the file as it was delivered.")
 
 
 def effective_region(region: Mapping[str, Any] | None, crs: str, ctx: ToolContext) -> tuple[Mapping[str, Any] | None, str]:

@@ -49,7 +49,22 @@ def native_pixels_told(case: Case) -> Finding:
                 )
     if not seen:
         return not_applicable("no band was brought onto another grid")
-    return _outline(case) or passed("The size of the measured pixels is told.", at=("/inputs",))
+    return _sum(case) or _outline(case) or passed("The size of the measured pixels is told.", at=("/inputs",))
+
+
+def _sum(case: Case) -> Finding | None:
+    """A failing finding where pixels that were repeated or averaged are added up."""
+    params = case.nodes.get(case.output, {}).get("params", {})
+    told = [b for r in case.observation.inputs for b in r.bands if b.native_gsd_m is not None and b.role not in _BESIDE]
+    if params.get("statistic") != "sum" or not told:
+        return None
+    return failed(
+        f"{told[0].role} was measured in pixels of another size than those that are added up, of which there are more or fewer.",
+        measured=case.observation.inputs[0].gsd_m,
+        expected=told[0].native_gsd_m,
+        unit="m",
+        at=("/arguments/nodes", "/inputs"),
+    )
 
 
 def _outline(case: Case) -> Finding | None:

@@ -37,6 +37,16 @@ def green() -> Sample:
     return ask(stacked(), "How many hectares have NDVI above 0.4?", "area", "execute", nodes)
 
 
+@lru_cache
+def mean() -> Sample:
+    nodes = graph(
+        S,
+        ("r", "raster.product.band", ("s1",), {"role": "nir"}),
+        ("out", "raster.summarize.statistic", ("r",), {"statistic": "mean"}),
+    )
+    return ask(stacked(), "What is the mean of the near infrared band?", "number", "execute", nodes)
+
+
 def another_size() -> Sample:
     """On whose record the near infrared was measured at 10 m."""
     bands = green().observation.inputs[0].bands

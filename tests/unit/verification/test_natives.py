@@ -37,3 +37,22 @@ def test_the_interval_is_that_of_a_whole_pixel_of_10_m_along_the_outline() -> No
     edge, result = int((mask & beside).sum()), made.observation.result
     assert result.interval is not None and isinstance(result.value, float)
     assert result.value - result.interval[0] == pytest.approx(result.value * edge / mask.sum(), rel=5e-3)
+
+
+def test_a_sum_and_the_likeness_of_neighbours_are_refused_of_repeated_pixels() -> None:
+    """A sum of 100 × 100 measured pixels would be four times as large on 200 × 200."""
+    source = [("s", "asset.scene", (), {"scene": "s"}), ("r", "raster.product.band", ["s"], {"role": "nir"})]
+    for op, params, why in (
+        ("raster.summarize.statistic", {"statistic": "sum"}, "as often as it was repeated"),
+        ("raster.summarize.moran", {}, "alike where a pixel was repeated"),
+    ):
+        o = n.stacked().execute([*source, ("out", op, ["r"], params)])
+        assert o.status.state == "failed" and why in o.status.reason, o.status.reason
+    red = [source[0], ("r", "raster.product.band", ["s"], {"role": "red"})]
+    assert n.stacked().execute([*red, ("out", "raster.summarize.statistic", ["r"], {"statistic": "sum"})]).status.state == "ok"
+
+
+def test_a_sum_over_repeated_pixels_is_seen_on_the_record() -> None:
+    made = n.mean()
+    assert outcome(made) == "passed"
+    assert outcome(made.but({"/arguments/nodes/2/params/statistic": "sum"})) == "failed"
