@@ -416,7 +416,7 @@ def _text(o: Observation) -> Finding:
     top = next((i for i in o.result.items if i.get("class") == value), {}) if o.result.kind == "class" else {}
     told = []
     if isinstance(p := top.get("p"), int | float):
-        told.append(f"probability {p:.0%}".replace("%", " %"))
+        told.append("probability " + ("over 99 %" if p > 0.99 else f"{p:.0%}".replace("%", " %")))
     n = o.evidence.intermediate.get("windows")
     if isinstance(k := top.get("windows"), int) and isinstance(n, int):
         told.append(f"the likeliest in {k} of {n} windows")

@@ -81,9 +81,11 @@ class AnalysisPieces(PlanBuilder):
         return {"id": name, "op": op, "inputs": [*inputs], "params": params | weights_said(self.question, op, params)}
 
     def _title_of(self, head: str = "") -> str:
-        """'Mean NDVI', 'mean NDVI anomaly'."""
+        """'Mean NDVI', 'Mean of the red band', 'Mean NDVI anomaly'."""
         words = {"mean": "Mean", "median": "Median", "min": "Minimum", "max": "Maximum", "std": "Standard deviation of"}
-        return f"{words[self.form.statistic]} {head or self.words.title(self.asked.quantity)}"
+        title = head or self.words.title(self.asked.quantity)
+        of = "of " if title.startswith("the ") and self.form.statistic != "std" else ""
+        return f"{words[self.form.statistic]} {of}{title}"
 
     def _statistic_of(self, source: str) -> dict[str, Any]:
         return self._node("raster.summarize.statistic", [source], statistic=self.form.statistic)

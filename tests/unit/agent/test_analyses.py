@@ -318,6 +318,11 @@ def test_a_statistic_by_month_or_year_is_that_of_the_pixels_too(text: str, stati
     assert made.answer is not None and made.answer.options["phrase"] == title
 
 
+def test_a_band_is_told_of_with_an_of() -> None:
+    made = plan("pair", "Mean red of the greenest composite").answer
+    assert made is not None and made.options["phrase"] == "Mean of the red band of the greenest composite of 2 dates"
+
+
 def test_a_catalogue_is_asked_for_place_period_sensor_and_level() -> None:
     def catalogue(text: str, **more: Any) -> Any:
         nodes: Any = plan("series", text, **more).steps[0].arguments["nodes"]

@@ -307,6 +307,12 @@ def test_texts_dates_and_yes_or_no_are_matched() -> None:
     assert answer(larger, area(3.0), area(4.0), choices={"A": "Water", "B": "Snow"}).abstained
 
 
+@pytest.mark.parametrize(("p", "told"), [(0.9997, "over 99 %"), (0.99, "99 %"), (0.625, "62 %")])
+def test_no_class_is_told_to_be_certain(p: float, told: str) -> None:
+    found = Result(kind="class", value="harbor", items=({"class": "harbor", "p": p},))
+    assert answer(AnswerRecipe(kind="text", steps=(1,)), found).text == f"harbor (probability {told})."
+
+
 # --- abstentions ------------------------------------------------------------------------------------------
 def test_an_answer_never_rests_on_a_step_that_is_open() -> None:
     judge = ScriptedJudge(lambda o, s, n: accept() if o.step == 1 else reject("The second is wrong."))
