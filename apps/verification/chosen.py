@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
 from apps.core.geo.grid import transformer
@@ -82,6 +83,23 @@ def _reach_m(globe: BaseGeometry) -> float:
     flat = shapely.transform(globe, lambda p: np.column_stack(plane.transform(p[:, 0], p[:, 1])))
     corners = shapely.get_coordinates(shapely.minimum_rotated_rectangle(flat))
     return float(np.linalg.norm(np.diff(corners, axis=0), axis=1).max())
+
+
+def boxes_in_metres(case: Case, spec: dict[str, Any]) -> NDArray[np.float64] | None:
+    """Long sides of the boxes that a detector found in a picture without a CRS, in metres of its GSD; None for anything else."""
+    asked = source_of(case, str(spec.get("subject") or "subject"))
+    layer = asked.get("layer")
+    parent = next((p for p in case.parents if isinstance(layer, dict) and p.id == layer.get("observation")), None)
+    scene = next(iter(case.scenes.values())) if len(case.scenes) == 1 else None
+    if asked.get("mode") != "objects" or parent is None or scene is None or scene.grid.crs is not None or case.is_limited:
+        return None
+    label = str(layer.get("label") or "") if isinstance(layer, dict) else ""
+    refs = [r for r in parent.result.layers if r.kind == "boxes" and not r.is_aside and label in ("", r.label)]
+    gsd = number_of(asked.get("gsd_m")) or scene.effective_gsd_m
+    if len(refs) != 1 or gsd is None:
+        return None
+    bounds = np.array([shape(f["geometry"]).bounds for f in case.features(refs[0])], dtype=np.float64).reshape(-1, 4)
+    return np.asarray(np.maximum(bounds[:, 2] - bounds[:, 0], bounds[:, 3] - bounds[:, 1]) * gsd)
 
 
 def met(case: Case, spec: dict[str, Any], subject: Placed) -> Chosen:

@@ -8,6 +8,7 @@ from typing import Any
 
 from apps.agent.planner.analysis_pieces import AnalysisPieces, Nodes
 from apps.agent.planner.fields import RefusalError
+from apps.core.evidence.observation import JsonMap
 from apps.core.evidence.plan import AnswerRecipe
 from apps.core.geo.scene import SceneInfo
 
@@ -203,6 +204,19 @@ class DateAnalyses(AnalysisPieces):
         n = self._one_series("change_point", phrase)
         self.answer_form = "date"
         return AnswerRecipe(kind="break", steps=(n,), options={"phrase": phrase})
+
+    def _plan_amplitude(self) -> AnswerRecipe:
+        """The greatest mean of a date less the least: two figures of the same series."""
+        scenes = self._series(3)
+        title = f"mean {self.words.title(self.asked.quantity)}"
+        phrase = f"Amplitude of the {title} over {len(scenes)} dates"
+        self._say(f"the {phrase[0].lower()}{phrase[1:]}: the greatest less the least", scenes[0], scenes[-1])
+        steps = [
+            self._series_step(scenes, {"statistic": "mean", "over": over}, f"The {word} {title} of {len(scenes)} dates.")
+            for over, word in (("min", "least"), ("max", "greatest"))
+        ]
+        options: JsonMap = {"phrase": phrase, "labels": ["least of the dates", "greatest of the dates"]}
+        return AnswerRecipe(kind="difference", steps=tuple(steps), options=options)
 
     def _plan_correlation(self) -> AnswerRecipe:
         before, after, nodes, a, b = self._both()

@@ -37,6 +37,7 @@ _MASKABLE = frozenset(
         "mann_kendall",
         "break",
         "correlation",
+        "amplitude",
     }
 )
 

@@ -61,7 +61,9 @@ def single_piece(t: Text, name: str) -> Roles:
     word = (extreme or told)
     if (extreme and is_which and not after.strip(" ?.!") and not is_figure) or (told and asks):
         assert word is not None
-        metric = "length" if word["s"] in ("longest", "shortest") else "area"
+        # boxes have no area of their own: the largest is the longest
+        is_length = word["s"] in ("longest", "shortest") or name in lexicon().objects
+        metric = "length" if is_length else "area"
         t.take_all(rf"{_ONE_OF}|\b(?:where|which|what|find|show|name|{WHOLE}|{PATCH}|area|size|length)\b")
         pick = "min" if word["s"] in ("smallest", "shortest") else "max"
         return Roles("measure", subject=name, each=name, how="verb", pick=pick, metric=metric)
@@ -76,6 +78,11 @@ def single_piece(t: Text, name: str) -> Roles:
     if mean and name in lexicon().targets and (mean["b"] or said.endswith(("s", "bodies"))):
         t.take_all(r"\b(?:mean|average|median|patches|pieces|bodies)\b(?: of)?")
         return Roles("measure", subject=name, over="median" if mean["s"] == "median" else "mean", metric="area")
+    found = r"(?:the |all |all the )?(?:detected |found |visible |single )?"
+    mean = re.search(rf"\b(?P<s>mean|average|median) sizes? of {found}$", before)
+    if mean and name in lexicon().objects:
+        t.take_all(r"\b(?:mean|average|median|sizes?)\b(?: of)?")
+        return Roles("measure", subject=name, over="median" if mean["s"] == "median" else "mean", metric="length")
     return Roles()
 
 

@@ -22,8 +22,20 @@ _SPELLED = re.compile(
 )
 
 
+# "Mean red", "maximum of blue inside the fields": right behind a statistic, and before no noun, a colour is a band.
+_STATISTICS = "mean|average|median|minimum|maximum|min|max|lowest|highest|standard deviation|std(?:dev)?"
+_COLOURS = re.compile(
+    rf"\b((?:{_STATISTICS})(?: values?| level)?(?: of)?(?: the)? )(red|green|blue)(?: (?:channel|values?|dn))?"
+    r"(?= *(?:$|[?.,;!]|(?:in|inside|of|over|for|at|from|within|on|across|between|outside|by|per|during|since|and|is|was)\b))",
+    re.IGNORECASE,
+)
+_CHANNEL = re.compile(r"\b(red|green|blue|nir|near[- ]infrared|swir ?[12]|red edge|pan(?:chromatic)?) channel\b", re.IGNORECASE)
+
+
 def spelled_out(text: str) -> str:
-    """The text with "1.5 million km²" as "1500000 km²"; such a word without a unit of area or length behind it stays."""
+    """The text with "1.5 million km²" as "1500000 km²"; such a word without a unit of area or length behind it stays. "Mean red"
+    becomes that of the red band."""
+    text = _COLOURS.sub(r"\1\2 band", _CHANNEL.sub(r"\1 band", text))
     return _SPELLED.sub(lambda m: f"{Decimal(m[1]).scaleb(_LARGE[m[2].lower()]).normalize():f} ", text)
 
 

@@ -135,6 +135,11 @@ class ThingChecks(StepMaker):
             raise RefusalError(
                 "The length of single pieces of a surface is not measured; ask for their area.", "NO_ANSWER", {"form": ["target"]}
             )
+        if what == "length" and f.target in self.words.objects and (f.over or f.each):
+            self.warnings.append(
+                f"{self._thing_title(f.target).capitalize()} are found as boxes along rows and columns: told is a box's long "
+                "side, which is not the length of one that lies askew."
+            )
         if what == "length" and subject is not None:
             if subject.vector is None or subject.has_only("points"):
                 raise RefusalError("Points have no length.", "NO_ANSWER", {"form": ["target"]})

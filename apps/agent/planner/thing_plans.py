@@ -166,6 +166,8 @@ class ThingPlans(ThingChecks):
                 out["others"] = [names[k] for k in f.others]
         if f.length_of:
             out["length_of"] = f.length_of
+        elif metric == "length" and f.over and f.target in self.words.objects:
+            out["length_of"] = "extent"
         if f.where:
             out["where"] = [self._condition_of(w, names) for w in f.where]
         if f.over:
@@ -301,6 +303,8 @@ class ThingPlans(ThingChecks):
             return f"Ratio of the {kind} of {subject} and {self._thing_title(f.reference)}"
         head = {"count": "Number of", "exists": "Area of" if f.of == "area" else "Number of", "area": "Area of",
                 "share": "Share of", "length": "Length of", "density": "Density of"}[f.what]  # fmt: skip
+        if f.what == "length" and f.over and f.target in self.words.objects:
+            head = "Long side of the boxes of"
         if f.length_of:
             several = "" if self._is_one(f.target) or f.over or any(w.pick for w in f.where) else "mean "
             head = "Perimeter of" if f.length_of == "outline" else f"{several}long side of".capitalize()

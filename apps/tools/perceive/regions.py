@@ -153,6 +153,13 @@ def _nodes(scene: SceneInfo, method: RegionMethod, veil: Veil | None) -> list[No
                          params={"op": ">" if method.side == "above" else "<", "value": method.threshold})]
 
 
+def _occurring(source: LayerPixels) -> str:
+    """The classes of a map, as a sentence."""
+    found = np.unique(source.data[source.valid])
+    some = ", ".join(f"{v:g}" for v in found[:30])
+    return f"The classes that occur here are {some}{f' and {len(found) - 30:,} more' if len(found) > 30 else ''}."
+
+
 def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutcome:
     """A mask of the target on the scene's own grid. ToolAbstainedError where there is no method or a band is missing."""
     scene = ctx.scene(only_scene(arguments))
@@ -194,8 +201,7 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
     bounded = np.isfinite(span.low) and np.isfinite(span.high) and span.high - span.low <= 4
     histogram = Histogram(200, span.low, span.high) if bounded else Histogram(256)
     targets: list[Target] = [(("mask",), mask_px)]
-    if is_index:
-        targets += [(("source",), source_px), (("source",), histogram)]
+    targets += [(("source",), source_px), (("source",), histogram)] if is_index else [(("source",), source_px)]
     engine.run(targets, f"Looking for {target}")
     _raise_failed(engine)
 
@@ -258,7 +264,9 @@ def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutc
     if out_of_range:
         ctx.log("warning", f"{out_of_range} values of {method.index or method.band} lie outside [{span.low:g}, {span.high:g}].")
         problems.append(f"{out_of_range} values of {method.index or method.band} are impossible")
-    if n_true == 0:
+    if n_true == 0 and not is_index and n_before == 0:
+        ctx.log("warning", f"No pixel is {target}. {_occurring(source_px)}")
+    elif n_true == 0:
         ctx.log("info", f"No pixel is {target}: an empty finding, not a failure.")
 
     layers: list[LayerRef] = [ctx.layers.put_mask(mask, valid, scene.grid, label=target[:120], scene_id=scene.scene_id)]

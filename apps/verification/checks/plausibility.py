@@ -146,6 +146,8 @@ def not_degenerate(case: Case) -> Finding:
     at: tuple[str, ...] = ("/result/value",)
     if is_reference_ratio(case):
         return not_applicable("a ratio of two things, of which one may well be the larger")
+    if _is_of_class(case):
+        return not_applicable("the map itself says which pixels are of a class; none, or all, is a finding")
     if case.kind == "ratio" and case.value is not None and case.observation.result.unit in ("1", "%"):
         share = case.value / (100 if case.observation.result.unit == "%" else 1)
     ref = case.layer("mask")
@@ -170,6 +172,16 @@ def not_degenerate(case: Case) -> Finding:
             at=at,
         )
     return passed("Neither nothing nor everything.", measured=share, at=at)
+
+
+def _is_of_class(case: Case) -> bool:
+    """Whether the result is made of the pixels that a class map itself gives a class, without a threshold."""
+    methods = [o.arguments.get("regions_method") for o in (case.observation, *case.parents)]
+    kinds = {m.get("kind") for m in methods if isinstance(m, dict)}
+    if case.observation.tool == "execute":
+        ops = {str(n.get("op")) for n in case.nodes.values()}
+        return "raster.product.class_values" in ops and not ops & {"raster.product.threshold", "raster.product.classify"}
+    return kinds == {"class_value"}
 
 
 @check("zero_is_a_finding", catches=("empty layer called zero", "rounded to zero"), reads=("/result/value", "/evidence"))

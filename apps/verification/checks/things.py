@@ -25,6 +25,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.chosen import (
     REL,
     Listed,
+    boxes_in_metres,
     conditions_of,
     instance_figures,
     is_of_same_region,
@@ -518,6 +519,17 @@ def instances_recompute(case: Case) -> Finding:
     is_chosen_length = metric == "length" and bool(relation or spec.get("where"))
     if metric not in ("area", "length") or spec.get("clip") or spec.get("each") or not (statistic or is_chosen_length):
         return not_applicable("no statistic over instances and no length of chosen ones")
+    boxes = None if relation or spec.get("where") or metric != "length" else boxes_in_metres(case, spec)
+    if boxes is not None and len(boxes):
+        truth = statistic_of(boxes, statistic)
+        if truth is None:
+            return not_applicable("a statistic that is not followed here")
+        mine = _si(case)
+        is_good = abs(mine - truth) <= 5e-3 * truth
+        said = f"Worked out again from the long sides of the single boxes, {'this' if is_good else 'another'} is the {statistic}."
+        return (passed if is_good else failed)(
+            said, measured=mine, expected=truth, unit="m", at=("/result/value", "/arguments/spec")
+        )
     try:
         subject = _placed(case, spec)
         few = met(case, spec, subject)

@@ -221,6 +221,8 @@ def test_a_trend_is_tested_by_ranks(asked: Any, series: list[Scene]) -> None:
     tau, p = stats.kendalltau(range(12), means)
     assert told(asked("Mann-Kendall test of NDVI", series)).value == pytest.approx(float(tau), abs=1e-9)
     assert told(asked("Is the NDVI trend significant?", series)).value is bool(p < 0.05)
+    for text in ("What is the seasonal amplitude of NDVI?", "NDVI amplitude of the time series"):
+        assert told(asked(text, series)).value == pytest.approx(max(means) - min(means), abs=1e-6)
     answer = asked("When did NDVI change abruptly?", series)
     assert answer.abstained and "Pettitt" in answer.text
 

@@ -116,6 +116,21 @@ def geodesic_m2(g: Any) -> float:
     return abs(float(GEOD.geometry_area_perimeter(shapely.orient_polygons(shapely.segmentize(g, 1e-4)))[0]))
 
 
+def test_colours_behind_a_statistic_are_bands(asked: Any, project: Project) -> None:
+    scene = scene_of_file(project=project, path=FISH, roles={"blue": 1, "green": 2, "red": 3, "nir": 4})
+    with rasterio.open(FISH) as file:
+        bands = file.read().astype(float)
+    seen = ~(bands == 0).all(axis=0)
+    for text, wanted in (
+        ("mean red", bands[2][seen].mean()), ("What is the average blue?", bands[0][seen].mean()),
+        ("mean of the green channel", bands[1][seen].mean()), ("maximum of red", bands[2][seen].max()),
+        ("average nir", bands[3][seen].mean()),
+    ):  # fmt: skip
+        answer = asked(text, [scene], [])[0]
+        assert answer.value == pytest.approx(wanted, rel=1e-6) and answer.unit == "DN", (text, answer.text)
+    assert asked("What is the mean green vegetation area?", [scene], [])[0].abstained
+
+
 def test_a_ratio_of_areas_is_none_of_numbers(of_files: Any) -> None:
     area = {crop: sum(geodesic_m2(g) for n, g in degrees(FIELDS).items() if CROPS[n] == crop) for crop in ("wheat", "barley")}
     found = of_files("ratio of wheat area to barley area", "fields")

@@ -91,6 +91,14 @@ def test_a_class_of_a_map() -> None:
     assert o.configuration.fine == "regions/forest/class"
 
 
+def test_a_class_that_a_map_has_not_is_told_with_those_that_it_has() -> None:
+    stored = np.array([[[1, 1, 2], [3, 3, 255]]], dtype=np.uint8)
+    o = regions(Bench(scene(stored, ["class"], nodata=255)), "class 41", kind="class_value", values=[41])
+    assert o.status.state == "ok" and o.result.layers[0].n == 0
+    told = [line.message for line in o.status.log if line.level == "warning"]
+    assert told == ["No pixel is class 41. The classes that occur here are 1, 2, 3."]
+
+
 def test_nothing_there_is_a_finding() -> None:
     b = Bench(scene(np.stack([np.full((5, 5), 0.05), np.full((5, 5), 0.3)]), ["green", "nir"], unit="reflectance"))
     o = regions(b)
