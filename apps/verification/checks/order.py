@@ -161,6 +161,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "dnbr_before_minus_after",
         "threshold_in_the_values_unit",
         "sum_of_what_adds_up",
+        "text_is_its_lines",
     ),
     "plausibility": (
         "area_within_scene",

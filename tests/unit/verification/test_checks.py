@@ -39,6 +39,7 @@ from tests.unit.verification import (
     samples_natives,
     samples_new,
     samples_places,
+    samples_texts,
     samples_veils,
 )
 from tests.unit.verification.samples import Sample
@@ -534,6 +535,7 @@ EXAMPLES |= samples_layers.EXAMPLES
 EXAMPLES |= samples_veils.EXAMPLES
 EXAMPLES |= samples_natives.EXAMPLES
 EXAMPLES |= samples_drawn.EXAMPLES
+EXAMPLES |= samples_texts.EXAMPLES
 EXAMPLES |= samples_places.EXAMPLES
 EXAMPLES |= samples_meanings.EXAMPLES
 EXAMPLES |= samples_foreign.EXAMPLES
