@@ -29,6 +29,8 @@ _NEGATIVE = re.compile(r"(?<![\w.:/)\]-])-(?=\.?\d)")
 _CODE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 _CAMEL = re.compile(r"(?:[A-Z][a-z]+){2,}")
 _CAMEL_JOINT = re.compile(r"(?<=[a-z])[A-Z]")
+# rows whose name says little by itself
+_NAMES = {"n_px": "pixels", "n_px_is": "what the pixels are", "n_passes": "passes over the data", "px_read": "pixels read"}
 # units that the names of evidence end with
 _SUFFIXES = {"m": "m", "m2": "m²", "px": "px", "s": "s", "ha": "ha"}
 MINUS, DASH, THIN = "\N{MINUS SIGN}", "\N{EN DASH}", "\N{NARROW NO-BREAK SPACE}"
@@ -330,8 +332,8 @@ def _camel_words(name: str) -> str:
 
 def _measured(name: str, value: Any) -> tuple[str, str]:
     """Name of a row and the unit of its figure: ``not_seen_m2`` is "not seen", in m²."""
-    if name == "n_px":
-        return "pixels", ""
+    if name in _NAMES:
+        return _NAMES[name], ""
     stem, _, last = name.rpartition("_")
     figures = value.values() if isinstance(value, Mapping) else [value]
     if stem and last in _SUFFIXES and all(map(_is_number, figures)):
@@ -402,8 +404,9 @@ def evidence_rows(part: Any) -> list[dict[str, Any]]:
         if isinstance(value, Mapping) and value.get("given") is False:
             rows.append(_row(name, "the whole image"))
             continue
-        if isinstance(value, Mapping) and any(part is not None for part in value.values()) and not _is_range(value):
-            value = {k: part for k, part in value.items() if part is not None}  # of what was not asked for nothing is said
+        if isinstance(value, Mapping) and not _is_range(value):
+            # of what was not asked for nothing is said
+            value = {k: part for k, part in value.items() if part is not None and part != "" and part != []} or None
         same = list(value.values()) if isinstance(value, Mapping) else []
         # figures by name are few and each is read; the same of a dozen scenes is said once
         if same and len(same) > (6 if _is_number(same[0]) else 3) and len({_text(part) for part in same}) == 1:

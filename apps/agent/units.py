@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from apps.core.units import UNITS
 from apps.core.units import convert as convert_unit
@@ -51,6 +52,11 @@ def convert(value: float, unit: str, to: str) -> float:
     return convert_unit(value, unit, to) if to else value
 
 
+def unit_sign(unit: str) -> str:
+    """How a unit is written behind a number; empty for that of plain numbers."""
+    return UNITS[unit].sign if unit in UNITS else _OTHER_SIGNS.get(unit, unit)
+
+
 def number_text(value: float, unit: str = "1", *, is_count: bool = False, is_signed: bool = False) -> str:
     """A number with sensible digits and its unit: 40,574; 0.530; 302.4 ha; 4.370 km²; −0.218."""
     sign = "+" if is_signed and value > 0 else ""
@@ -66,8 +72,14 @@ def number_text(value: float, unit: str = "1", *, is_count: bool = False, is_sig
         decimals = min(max((4 if places >= 2 else 3) - places, 0), 12)
         digits = f"{value:,.{decimals}f}"
     text = sign + digits.replace("-", "−")
-    shown = UNITS[unit].sign if unit in UNITS else _OTHER_SIGNS.get(unit, unit)
+    shown = unit_sign(unit)
     return f"{text} {shown}" if shown else text
+
+
+def without_noise(ends: Sequence[float]) -> tuple[float, ...]:
+    """The ends of an interval as people read them: what is only rounding beside the other end, 2e-10 beside 5, is 0."""
+    largest = max(map(abs, ends), default=0.0)
+    return tuple(0.0 if abs(end) < 1e-9 * largest else end for end in ends)
 
 
 def carried_text(

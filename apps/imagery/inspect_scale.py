@@ -65,7 +65,7 @@ def scaled(check: Check, bands: list[Band], mod13: str | None, when: datetime | 
         shift = {"scale": profiles.LANDSAT_L1_SCALE, "offset": profiles.LANDSAT_L1_OFFSET, "unit": profiles.LANDSAT_L1_UNIT}
         bands = [b.model_copy(update=shift) if b.role in profiles.REFLECTIVE else b for b in bands]
         check.add(
-            "scale", "Scale", "warn", "× 2e-05 − 0.1",
+            "scale", "Scale", "warn", "× 0.00002 − 0.1",
             "Level 1 of Landsat 8 and 9: reflectance at the top of the atmosphere, before it is divided by the sine of the "
             "sun's elevation. Ratios such as NDVI are right so; others need the elevation: scale 0.00002 and offset −0.1, "
             "each divided by that sine, unit reflectance.",

@@ -6,7 +6,7 @@ import re
 from typing import get_args
 
 from apps.agent.plurals import things_text
-from apps.agent.units import carried_text, number_text
+from apps.agent.units import carried_text, number_text, without_noise
 from apps.core.evidence.observation import LayerRef, Observation
 from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import Relation
@@ -127,7 +127,7 @@ def detail_text(observation: Observation) -> str:
     if isinstance(kept, int) and isinstance(candidates, int) and observation.configuration.coarse != "measurement":
         parts.append(f"{kept:,} kept of {candidates:,} candidates")
     interval, result_unit = observation.result.interval, observation.result.unit
-    ends = [_figure(end, result_unit) for end in interval or ()]
+    ends = [_figure(end, result_unit) for end in without_noise(interval or ())]
     if len(set(ends)) == 2:  # ends that are written alike are no interval to a reader
         parts.append(" to ".join(ends))
     return " · ".join(parts)

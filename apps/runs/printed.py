@@ -68,11 +68,12 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A picture in the PDF, where the page has an element with ``data-figure``: ``rgba`` (height, width, 4); ``caption`` under
-    it; ``metres_per_px`` of the picture for its scale bar, None where it is not known."""
+    it; ``metres_per_px`` of the picture for its scale bar, None where it is not known; ``legend``: colours and their words."""
 
     rgba: NDArray[np.uint8]
     caption: tuple[str, ...]
     metres_per_px: float | None = None
+    legend: tuple[tuple[str, str], ...] = ()
 
 
 class _Tree(HTMLParser):
@@ -416,11 +417,35 @@ def _figure(figure: Figure, sheet: dict[str, Any], width: float) -> Iterator[Any
         bar = Drawing(width, 16)
         length = metres / figure.metres_per_px * scale
         bar.add(Rect(0, 6, length, 3, fillColor="#12181F", strokeColor=None))
-        text = f"{metres / 1000:g} km" if metres >= 1000 else f"{metres:g} m"
+        text = f"{metres / 1000:,.6g} km" if metres >= 1000 else f"{metres:g} m"
         bar.add(String(length + 5, 4, text, fontName="DejaVu", fontSize=7, fillColor="#12181F"))
         parts.append(bar)
+    if figure.legend:
+        parts.append(_legend(figure.legend, width))
     parts += [Paragraph(_marked(line), sheet["caption"]) for line in figure.caption]
     yield KeepTogether(parts)
+
+
+def _legend(stops: Sequence[tuple[str, str]], width: float) -> Any:
+    """Colours with their words, in as many lines as they need."""
+    from reportlab.graphics.shapes import Drawing, Rect, String
+    from reportlab.pdfbase.pdfmetrics import stringWidth
+
+    placed, x, line = [], 0.0, 0
+    for color, text in stops:
+        said = _plain(text)
+        needs = 12 + stringWidth(said, "DejaVu", 7) + 12
+        if x and x + needs > width:
+            x, line = 0.0, line + 1
+        placed.append((x, line, color, said))
+        x += needs
+    height = 12 * (line + 1) + 4
+    out = Drawing(width, height)
+    for left, row, color, said in placed:
+        bottom = height - 12 * (row + 1)
+        out.add(Rect(left, bottom, 8, 8, fillColor=color, strokeColor="#6B7684", strokeWidth=0.4))
+        out.add(String(left + 12, bottom + 1.5, said, fontName="DejaVu", fontSize=7, fillColor="#12181F"))
+    return out
 
 
 def round_length(most_m: float) -> float:

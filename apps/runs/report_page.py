@@ -147,12 +147,13 @@ def _figure(state: RunState, store: LayerStore) -> Figure | None:
     if scene.grid.is_georeferenced:
         west, south, east, north = scene.grid.lonlat_bounds()
         crs = f"EPSG:{scene.grid.epsg}" if scene.grid.epsg else "CRS without a code"
-        caption.append(f"{crs}; from {west:.5f}, {south:.5f} to {east:.5f}, {north:.5f} (longitude, latitude)")
+        said = f"{crs}; from {west:.5f}, {south:.5f} to {east:.5f}, {north:.5f} (longitude, latitude)"
+        caption.append(said.replace(" -", " −"))
     else:
         caption.append("No CRS: a picture, not a map.")
     if held is not None:
         caption.append(f"Drawn for observation {held.observation.step}: {'; '.join(seen.drawn) or 'nothing but the scene'}.")
-    return Figure(seen.rgba, tuple(caption), metres_across(scene, seen.rgba.shape[1]))
+    return Figure(seen.rgba, tuple(caption), metres_across(scene, seen.rgba.shape[1]), seen.legend)
 
 
 def metres_across(scene: SceneInfo, columns: int) -> float | None:

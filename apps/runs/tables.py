@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from apps.agent.tables_told import place_text, row_text, row_unit
-from apps.agent.units import number_text
+from apps.agent.units import number_text, without_noise
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.runs.changes import change_table
@@ -39,7 +40,7 @@ def rows_table(observation: Observation) -> dict[str, Any] | None:
         if has_bounds:
             low, high = item.get("low"), item.get("high")
             known = isinstance(low, int | float) and isinstance(high, int | float)
-            ends = [row_text(observation, end) for end in (low, high)] if known else []  # type: ignore[arg-type]
+            ends = [row_text(observation, end) for end in without_noise((low, high))] if known else []  # type: ignore[arg-type]
             cells.append(" to ".join(ends) if len(set(ends)) == 2 else "")
         for key, _, is_count, unit in columns:
             held = item.get(key)
@@ -73,6 +74,8 @@ _UNREAD = frozenset({"scene", "node", "box", "unit"})
 # What an item is called comes first.
 _NAMES = ("name", "class", "role", "target", "text", "label", "band")
 ITEMS_SHOWN = 200
+# Columns of probabilities: three digits, and what is less says so.
+_PROBABILITIES = frozenset({"p", "p10", "p90", "probability", "score"})
 
 
 def items_table(observation: Observation) -> dict[str, Any] | None:
@@ -105,12 +108,21 @@ def _heading(key: str) -> str:
     return known.get(key) or quantity_text(key[:1].upper() + key[1:])
 
 
+def _name(held: str) -> str:
+    """A class as a model's card calls it, in words: ``SeaLake`` → ``Sea lake``; what is no such name stays."""
+    if not re.fullmatch(r"(?:[A-Z][a-z]+){2,}", held):
+        return held
+    return re.sub(r"(?<=[a-z])[A-Z]", lambda m: f" {m[0].lower()}", held)
+
+
 def _cell(key: str, item: dict[str, Any]) -> str:
     held = item.get(key)
     if isinstance(held, bool):
         return "yes" if held else "no"
     if not isinstance(held, int | float):
-        return held if isinstance(held, str) else "–"
+        return _name(held) if isinstance(held, str) else "–"
+    if key in _PROBABILITIES and isinstance(held, float) and 0 <= held <= 1:
+        return "< 0.001" if 0 < held < 0.001 else f"{held:.3f}"
     if key == "share":
         return number_text(100 * held, "%")
     unit = str(item.get("unit") or "1") if key == "area" else "1"

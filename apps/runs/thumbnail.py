@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
+from apps.agent.units import unit_sign
 from apps.artifacts.blobs import blob_path
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.fold import ObservationState, RunState
@@ -23,6 +24,7 @@ from apps.core.ports import LayerStore
 from apps.imagery import tiles
 from apps.imagery.facts import RasterStatistics
 from apps.imagery.models import Scene
+from apps.runs.headline import quantity_text
 
 SIZE = 112
 # Outlines beyond these are no picture any more at this size.
@@ -51,11 +53,12 @@ def _scene_of(state: RunState, held: ObservationState | None, layers: Iterable[L
 
 @dataclass(frozen=True, slots=True)
 class ObservationPicture:
-    """``rgba`` (height, width, 4); the scene under it; and what was drawn on it, in words."""
+    """``rgba`` (height, width, 4); the scene under it; what was drawn on it, in words; colours with what they stand for."""
 
     rgba: NDArray[np.uint8]
     scene: SceneInfo
     drawn: tuple[str, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
 
 
 def observation_thumbnail(state: RunState, held: ObservationState, store: LayerStore, *, size: int = SIZE) -> NDArray[np.uint8]:
@@ -92,22 +95,36 @@ def observation_picture(
         raise NotFoundError("scene") from None
     picture = Image.fromarray(np.ascontiguousarray(ground), "RGBA")
     drawn = []
+    legend: tuple[tuple[str, str], ...] = ()
     raster = next((r for kind in ("mask", "classes", "raster") for r in layers if r.kind == kind), None)
     if raster is not None and raster.grid is not None and _same_grid(raster, info):
         over = _layer_picture(raster, picture.size)
         if over is not None:
             picture.alpha_composite(over)
-            drawn.append(f"{raster.kind} {raster.label}".strip())
+            drawn.append(f"{raster.kind} {quantity_text(raster.label)}".strip())
+            legend = _legend(raster)
     for ref in layers:
         if ref.kind in ("boxes", "polygons", "points") and ref.source_scene_id in (None, info.scene_id):
             n, of = _outlines(picture, ref, info, store, most)
             if n:
                 part = f"{n:,} of {of:,}" if n < of else f"{n:,}"
-                drawn.append(f"{part} {ref.kind} {ref.label}".strip())
+                drawn.append(f"{part} {ref.kind} {quantity_text(ref.label)}".strip())
     question = state.question
     if with_region and question and question.region and _draw(picture, [shape(question.region)], question.region_crs, info):
         drawn.append("the region of the question")
-    return ObservationPicture(np.asarray(picture), info, tuple(drawn))
+    return ObservationPicture(np.asarray(picture), info, tuple(drawn), legend)
+
+
+def _legend(ref: LayerRef) -> tuple[tuple[str, str], ...]:
+    """(colour, what it stands for) of a raster layer, as its legend on the map has them."""
+    style = tiles.layer_style(blob_path(ref.artifact))
+    if style.kind == "mask":
+        return ((tiles.legend(style)[0]["color"], quantity_text(ref.label)),)
+    unit = unit_sign(style.unit)
+    return tuple(
+        (stop["color"], str(stop.get("label") or f"{stop['value']:.3g}{unit and f' {unit}'}".replace("-", "−")))
+        for stop in tiles.legend(style)
+    )
 
 
 def _same_grid(ref: LayerRef, info: SceneInfo) -> bool:

@@ -18,6 +18,7 @@ from apps.accounts.models import User
 from apps.accounts.selectors import access_project_by_id, can
 from apps.agent.planner.offered import beside_the_fields, form_fields
 from apps.agent.planner.things import thing_of
+from apps.agent.units import without_noise
 from apps.core.errors import NotFoundError, UserError
 from apps.core.evidence.decision import VERDICT_REASONS
 from apps.core.evidence.fold import ObservationState, RunState
@@ -151,6 +152,7 @@ def run_context(user: User | None, run: Run, state: RunState, *, has_all: bool =
         "n_steps_more": len(steps) - len(shown),
         "cited_more": sum(i in by_id for i in based_on) - sum(s["held"].id in based_on for s in shown),
         "answer": answer,
+        "interval": without_noise(answer.interval) if answer and answer.interval else None,
         "warnings": told_once(answer.warnings, _image_names(state)) if answer else [],
         "before": state.answer_before,
         "older_readings": [older_reading_text(e) for e in state.older_readings.values()],

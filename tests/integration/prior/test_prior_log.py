@@ -1,7 +1,7 @@
 """The log in the real database: append-only, undone to the digit, rebuilt bit for bit."""
 
 import json
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,24 @@ def test_import_is_all_or_nothing_and_once() -> None:
     exported = prior_export()
     assert len(exported) == 40
     assert prior_import(outcomes=exported, author="other", batch="copy") == 40
+
+
+def test_standard_input_is_taken_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def piped(lines: list[dict[str, Any]]) -> dict[str, int]:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text.encode())))
+        out = StringIO()
+        with pytest.raises(SystemExit) as ended:
+            call_command("prior", "import", "-", stdout=out)
+        assert not ended.value.code
+        return dict(json.loads(out.getvalue()))
+
+    lines = [{**CELL, "success": i != 2} for i in range(3)]
+    assert piped(lines) == {"imported": 3, "skipped": 0}
+    assert piped(lines) == {"imported": 0, "skipped": 3}
+    # outcomes that look the same in another feed are outcomes of their own
+    assert piped(lines[:1]) == {"imported": 1, "skipped": 0}
+    assert PriorEvent.objects.count() == 4
 
 
 def test_events_of_a_cell_hold_their_compensations() -> None:

@@ -27,7 +27,10 @@ def bare(text: str) -> str:
     [
         ("Ångström — Ελλάδα, Москва, r̂ ≥ 0.5, −1 km²", "Ångström — Ελλάδα, Москва, r̂ ≥ 0.5, −1 km²"),
         ("日本のカナ 北京 서울", "日本のカナ 北京 서울"),
-        ("&lt;b&gt;bold&lt;/b&gt; &amp;amp; &lt;img src='file:///etc/passwd'/&gt;", "<b>bold</b> &amp; <img src='file:///etc/passwd'/>"),
+        (
+            "&lt;b&gt;bold&lt;/b&gt; &amp;amp; &lt;img src='file:///etc/passwd'/&gt;",
+            "<b>bold</b> &amp; <img src='file:///etc/passwd'/>",
+        ),
         ("&lt;font size='99'&gt;&lt;para&gt;{{ 7*7 }} {% x %}", "<font size='99'><para>{{ 7*7 }} {% x %}"),
         ("a\x07b\x1bc\ud800d\uffffe", "a\ufffdb\ufffdc\ufffdd\ufffde"),
         ("𓀀 no font draws this", "[U+13000] no font draws this"),
@@ -77,6 +80,17 @@ def test_the_scale_bar_is_as_long_as_it_says() -> None:
     pictures = [float(operands[0]) for operands, name in operations if name == b"cm" and float(operands[0]) > 100]
     # the picture shows 400 × 2.5 m
     assert widths[0] / max(pictures) == pytest.approx(200 / 1000, rel=1e-3)
+
+
+def test_the_colours_of_a_printed_map_are_told() -> None:
+    rgba = np.full((20, 40, 4), 255, np.uint8)
+    legend = (("#1f77b4", "high regrowth"), ("#d62728", "low severity"), ("#00429d", "−0.917"))
+    data = pdf_bytes("<div data-figure></div>", title="t", footer="f", figure=Figure(rgba, (), None, legend))
+    reader = PdfReader(io.BytesIO(data))
+    assert all(words in reader.pages[0].extract_text() for _, words in legend)
+    operations = ContentStream(reader.pages[0].get_contents(), reader).operations
+    fills = [tuple(round(255 * float(v)) for v in operands) for operands, name in operations if name == b"rg"]
+    assert all(tuple(int(color[i : i + 2], 16) for i in (1, 3, 5)) in fills for color, _ in legend)
 
 
 @pytest.mark.parametrize(("most", "length"), [(1, 1), (9.99, 5), (250, 200), (4999, 2000), (5000, 5000), (0.07, 0.05)])

@@ -262,6 +262,24 @@ def test_reasons_are_signs_with_their_weight_and_sentences() -> None:
     assert reasons_shown(decision) == ([(0.34, "Share of valid pixels, 0.67"), (-0.9, "2 warnings")], [reasons[0]])
 
 
+def test_an_end_that_is_only_rounding_is_zero() -> None:
+    o = said("length/auto/things", kind="length", value=2.5, unit="m", interval=(2e-10, 5.0))
+    assert detail_text(o) == "0 m to 5 m"
+    assert "−0.5000 m" in detail_text(said("length/auto/things", kind="length", value=2.5, unit="m", interval=(-0.5, 5.0)))
+
+
+def test_names_of_classes_are_words_and_probabilities_have_three_digits() -> None:
+    items = (
+        {"class": "SeaLake", "p": 0.0004, "p10": 0.0, "windows": 0},
+        {"class": "River", "p": 0.98341, "p10": 1.0, "windows": 11},
+    )
+    table = items_table(said("scene/cover10", kind="class", value="River", quantity="kind of place", items=items))
+    assert table is not None
+    assert [(r["zone"], r["value"], *r["cells"]) for r in table["rows"]] == [
+        ("Sea lake", "< 0.001", "0.000", "0"), ("River", "0.983", "1.000", "11"),
+    ]  # fmt: skip
+
+
 def test_steps_of_a_graph_are_called_by_what_they_make() -> None:
     nodes = [
         {"id": "s1", "op": "asset.scene", "params": {"scene": "A"}}, {"id": "s2", "op": "asset.scene", "params": {"scene": "B"}},

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from apps.core.digests import digest_json
 from apps.core.errors import NotFoundError, UserError
 from apps.core.exits import EXIT_DONE, EXIT_FAULT, guarded
 from apps.prior.models import PriorVersion
@@ -112,7 +113,8 @@ class Command(BaseCommand):
             author=options["author"],
             reason=options["reason"],
             source=options["source"],
-            batch=Path(name).name if name != "-" else "",
+            # standard input has no name: the same text again is the same batch
+            batch=Path(name).name if name != "-" else f"stdin {digest_json(text)[7:23]}",
         )
         self._line({"imported": n, "skipped": len(outcomes) - n})
 
