@@ -30,6 +30,10 @@ class Limits(BaseModel):
     duplicate_iou: float = Field(default=0.5, description="two boxes of one class over this IoU are one object counted twice")
     duplicate_share: float = Field(default=0.02, description="share of boxes that may be such duplicates (crowded crowns)")
     max_pairs: int = Field(default=4_000_000, description="pairs of boxes looked at; above, neighbours only")
+    turned_gain: float = Field(
+        default=3.0, description="how many times more boxes part the picture, turned, from which they are of another frame"
+    )
+    moved_share: float = Field(default=0.5, description="share of what boxes part elsewhere below which they lie on nothing")
     shift_share: float = Field(default=0.25, description="a shift between two images is at most this share of the shorter side")
     shift_likeness: float = Field(default=0.5, description="correlation of two images' edges from which a shift is believed")
     pan_shift_px: float = Field(default=1.0, description="pixels of the bands by which a panchromatic band may lie beside them")

@@ -205,7 +205,8 @@ def statistic_as_asked(case: Case) -> Finding:
         SAME_STATISTIC.get(s, s)
         for s in (str(n["params"]["statistic"]) for n in case.nodes.values() if isinstance(n["params"].get("statistic"), str))
     }
-    summaries = [n for n in case.nodes.values() if n["op"] == "raster.summarize.statistic"]
+    over_dates = ("raster.summarize.trend", "raster.summarize.series") if named <= {"mean", "median", "std"} else ()
+    summaries = [n for n in case.nodes.values() if n["op"] == "raster.summarize.statistic" or n["op"] in over_dates]
     if re.search(r"\bcomposites?\b", case.text):
         # "the median composites": the statistic is that of the dates of a pixel
         used |= {str(n["params"].get("method")) for n in case.nodes.values() if n["op"] == "raster.product.composite"}
@@ -232,7 +233,7 @@ _METRIC_KINDS: dict[str, frozenset[str]] = {
 # What is neither the metric that is asked for nor a step on the way to it.
 _OTHER_KINDS: dict[str, frozenset[str]] = {
     "count": frozenset({"area", "distance", "length"}),
-    "area": frozenset({"count", "distance", "length"}),
+    "area": frozenset({"count", "distance", "length", "ratio"}),
     "ratio": frozenset({"distance", "length"}),
     "distance": frozenset({"area", "count", "ratio"}),
     "density": frozenset({"distance"}),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, passed
+from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.planes import same_grid
 
@@ -22,6 +23,11 @@ def series_items(case: Case) -> list[tuple[date, dict[str, Any]]]:
         except ValueError:
             continue
     return out
+
+
+_PERIOD = re.compile(
+    r"\b(?:between|from|in|during|since|until|before|after|of)\s+(?:\w+\s+)?(?:19|20)\d\d|\b(?:cloud|clear)", re.I
+)
 
 
 @check(
@@ -60,6 +66,11 @@ def series_covers_scenes(case: Case) -> Finding:
             return failed(
                 "An item's date is not the one of its scene.", measured=day, expected=scene.acquired_at.date().isoformat(), at=at
             )
+    lost = next((i for i in case.items() if i.get("value", 0) is None and (number_of(i.get("n_valid")) or 0) > 0), None)
+    if lost is not None:
+        return failed(
+            "A date with valid pixels has no value.", measured=str(lost.get("date"))[:40], expected="a value for each date", at=at
+        )
     days = [d for d, _ in series_items(case)]
     if len(days) == n and len(set(days)) < min(n, len({s.acquired_at for s in case.used_scenes}) or n):
         return failed("Several items carry one date.", measured=len(set(days)), expected=n, unit="dates", at=at)
@@ -96,6 +107,13 @@ def series_without_hole(case: Case) -> Finding:
         return inconclusive(
             f"Between two dates lie {longest} days, elsewhere about {typical:.0f}, and the question has scenes of these days.",
             expected="all scenes of the time that the series spans",
+            at=at,
+        )
+    output = case.nodes.get(case.output, {"op": "", "params": {}})
+    if share < 1 and output["params"].get("pick") and not _PERIOD.search(case.text):
+        return inconclusive(
+            f"{len(held)} dates are at hand, and the extreme was sought on {len(days)} of them.",
+            expected="all scenes of the question",
             at=at,
         )
     if share < 1 and not any(w in case.text for w in ("between", "from", "in ", "during", "since", "until")):

@@ -25,6 +25,10 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "threshold_side_as_asked",
         "statistic_as_asked",
         "metric_as_asked",
+        "plain_figure_as_asked",
+        "percentile_as_asked",
+        "extreme_as_asked",
+        "index_shows_the_target",
         "scenes_as_asked",
         "dates_as_asked",
         "region_as_asked",
@@ -33,6 +37,7 @@ ORDER: dict[Family, tuple[str, ...]] = {
     ),
     "geometry": (
         "boxes_in_image",
+        "boxes_where_the_picture_parts",
         "no_duplicate_detections",
         "polygons_valid",
         "layer_on_image_grid",

@@ -14,7 +14,7 @@ from apps.verification.planes import same_grid
 # Two grids whose pixels differ in side by more than this share do not hold the same sum.
 _SAME_SIDE = 0.005
 _MOVES = ("raster.product.resample", "raster.product.reproject")
-_SPREADS = frozenset({"std", "variance", "cv", "range", "iqr"})
+_SPREADS = frozenset({"std", "variance", "cv", "range", "iqr", "min", "max", "percentile"})
 _SMOOTHS = frozenset({"mean", "median", "gaussian", "average"})
 _SAID = re.compile(
     r"\b(?:at|to|of|on|per|in)\s+(?:a\s+)?[\d.,]+\s*(?:m|km|metres?|meters?|kilometres?)\b|\bresampl|\bcoarse|\baverag|\bsmooth|\baggregat|"
@@ -128,11 +128,11 @@ def _smooths(case: Case, name: str) -> bool:
     family="consistency",
 )
 def spread_over_measured_pixels(case: Case) -> Finding:
-    """How far pixels differ is told of the pixels that were measured: of means over larger ones, or of smoothed ones, it is less,
-    and is told only where the question says so."""
+    """How far pixels differ, and their extremes, are told of the pixels that were measured: of means over larger ones, or of
+    smoothed ones, they are less, and are told only where the question says so."""
     at = ("/arguments/nodes", "/task/question")
     if _statistic(case, case.output) not in _SPREADS:
-        return not_applicable("no deviation")
+        return not_applicable("neither a deviation nor an extreme")
     under = [n for n in case.upstream(case.output) if n != case.output]
     smoothed = [n for n in under if _smooths(case, n)]
     moved = _moved(case, case.output)
@@ -143,7 +143,7 @@ def spread_over_measured_pixels(case: Case) -> Finding:
     grids = [s.grid for s in case.used_scenes]
     is_needed = not smoothed and any(not same_grid(grids[0], g) for g in grids[1:])
     return failed(
-        "The deviation is of values that were resampled or smoothed, which differ less than the pixels that were measured: "
+        "The figure is of values that were resampled or smoothed, which differ less than the pixels that were measured: "
         "take it of the scene's own pixels, or ask for it at that size.",
         measured=[case.nodes[n]["op"] for n in (*smoothed, *moved)],
         expected="the scene's own pixels",

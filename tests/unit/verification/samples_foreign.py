@@ -91,6 +91,36 @@ def moved_north(metres: float, crs: str) -> Sample:
     return made.but(question=made.question.model_copy(update={"scenes": (scene,)}), has_reader=False)
 
 
+def by_formula(expression: str, text: str = "What is the mean NDVI?") -> Sample:
+    """The mean of a formula over the bands of the coast."""
+    nodes = graph(
+        S,
+        ("i", "raster.product.math", ("s1",), {"expression": expression, "range": [-100, 100]}),
+        ("out", "raster.summarize.statistic", ("i",), {"statistic": "mean"}),
+    )
+    return ask(Bench(optical()), text, "number", "execute", nodes)
+
+
+def percentile(percent: float) -> Sample:
+    params = {"statistic": "percentile", "percentile": percent}
+    nodes = graph(S, NDVI, ("out", "raster.summarize.statistic", ("i",), params))
+    return ask(Bench(optical()), "What is the 90th percentile of NDVI?", "number", "execute", nodes)
+
+
+def turned(how: str = "axes") -> Sample:
+    """The crowns of the forest with their axes exchanged, upside down, or on a lattice that has nothing to do with them."""
+    made = {
+        "axes": lambda x0, y0, x1, y1: (y0, x0, y1, x1),
+        "upside down": lambda x0, y0, x1, y1: (x0, 400 - y1, x1, 400 - y0),
+        "right": lambda *corners: corners,
+    }
+    if how == "lattice":
+        at = [(x, y) for x in range(0, 380, 40) for y in range(0, 380, 40)]
+        return s.found_instead([s.scored((x, y, x + 20, y + 20), 0.8) for x, y in at])
+    held = [f["properties"] for f in s.found().bench.layers.read_features(s.found().observation.result.layers[0])]
+    return s.found_instead([s.scored(made[how](*p["box"]), p["score"]) for p in held])
+
+
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     "contract.call_on_record": (
         s.mean,
@@ -113,6 +143,11 @@ EXAMPLES: dict[str, tuple[Make, Make, str]] = {
     ),
     "consistency.rows_of_zones_agree": (s.zoned, lambda: s.zoned().but({"/result/items/0/n_valid": 900}), "failed"),
     "contract.quantity_as_computed": (s.mean, lambda: s.mean().but({"/result/quantity": "ndwi"}), "failed"),
+    "contract.plain_figure_as_asked": (s.mean, lambda: by_formula("(nir - green) / (nir + green)"), "failed"),
+    "contract.percentile_as_asked": (lambda: percentile(90), lambda: percentile(10), "failed"),
+    "contract.extreme_as_asked": (s.lowest, lambda: asked(s.lowest(), "On which date is NDVI highest?"), "failed"),
+    "contract.index_shows_the_target": (s.water, lambda: s.water().but({"/arguments/regions_method/side": "below"}), "failed"),
+    "geometry.boxes_where_the_picture_parts": (s.found, turned, "failed"),
     "contract.classes_as_called": (s.found, lambda: s.found_instead([s.box(*c, "car") for c in s.CARS]), "failed"),
     "completeness.quality_mask_is_one": (
         lambda: s.watched().but({"/evidence/validity/quality_mask": {"scene": "s", "band": 3}}),

@@ -320,3 +320,82 @@ def test_no_check_that_warns_says_that_it_blocks() -> None:
     folder = Path(__file__).resolve().parents[3] / "apps" / "verification" / "checks"
     assert [p.name for p in folder.glob("*.py") if 'severity="block"' in p.read_text() and p.name != "catalogue.py"] == []
     assert CHECKS["contract.target_as_asked"].severity == CHECKS["completeness.log_without_errors"].severity == "block"
+
+
+@pytest.mark.parametrize("how", ["axes", "upside down", "lattice"])
+def test_boxes_that_lie_beside_what_they_are_of(how: str) -> None:
+    assert judged(f.turned(how))[1].decision == "reject"
+
+
+def test_boxes_of_a_person_and_of_the_finder_lie_on_crowns() -> None:
+    check = CHECKS["geometry.boxes_where_the_picture_parts"]
+    for made in (s.found(), f.turned("right"), s.objects(), s.objects(s.trees()[::2]), s.objects(s.trees()[:20])):
+        assert check.look(made.case()).outcome == "passed"
+    # of a few nothing can be told
+    assert check.look(s.objects(s.trees()[:9]).case()).outcome == "not_applicable"
+
+
+def test_a_date_with_pixels_has_a_value() -> None:
+    assert judged(s.series().but({"/result/items/1/value": None}))[1].decision == "reject"
+
+
+# --- right figures of a call that does not answer the question ---------------------------------------------------------------
+def after(*nodes: Any, statistic: str = "mean", text: str = "What is the mean NDVI?") -> Sample:
+    over = nodes[-1][0] if nodes else "i"
+    out = ("out", "raster.summarize.statistic", (over,), {"statistic": statistic})
+    return s.ask(Bench(s.optical()), text, "number", "execute", graph(S, NDVI, *nodes, out))
+
+
+def calculated(expression: str) -> Sample:
+    mean = ("m", "raster.summarize.statistic", ("i",), {"statistic": "mean"})
+    nodes = graph(S, NDVI, mean, ("out", "value.calculate", ("m",), {"expression": expression}))
+    return s.ask(Bench(s.optical()), "What is the mean NDVI?", "number", "execute", nodes)
+
+
+def math_of(expression: str) -> tuple[Any, ...]:
+    return "g", "raster.product.math", ("i",), {"expression": expression, "range": [-200, 200]}
+
+
+OTHERWISE: dict[str, Any] = {
+    "turned round": lambda: f.by_formula("(red - nir) / (red + nir)"),
+    "green for red": lambda: f.by_formula("(nir - green) / (nir + green)"),
+    "without brackets": lambda: f.by_formula("nir - red / nir + red"),
+    "a ratio": lambda: f.by_formula("nir / red"),
+    "times a hundred": lambda: after(math_of("i * 100")),
+    "without its sign": lambda: after(math_of("abs(i)")),
+    "of neighbours": lambda: after(("g", "raster.product.focal", ("i",), {"statistic": "max", "size": 3})),
+    "less than one": lambda: calculated("1 - m"),
+    "in per cent": lambda: calculated("m * 100"),
+    "an extreme of means": lambda: after(
+        ("g", "raster.product.reproject", ("i",), {"resolution": 60, "method": "average"}),
+        statistic="max", text="What is the maximum NDVI?"),
+    "another percentile": lambda: f.percentile(10),
+    "another band": lambda: f.by_formula("red", "What is the mean of the nir band?"),
+    "water where NDWI is low": lambda: s.ask(
+        Bench(s.optical()), "How many hectares of water are there?", "area", "perceive",
+        s.water_by(kind="index_threshold", index="ndwi", threshold=0.0, side="below")),
+    "water where NDVI is high": lambda: s.ask(
+        Bench(s.optical()), "How many hectares of water are there?", "area", "perceive",
+        s.water_by(kind="index_threshold", index="ndvi", threshold=0.0, side="above")),
+    "a share for hectares": lambda: f.asked(s.share(), "How many hectares have NDVI above 0.4?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(OTHERWISE))
+def test_a_right_figure_of_something_else_is_not_accepted(name: str) -> None:
+    assert judged(OTHERWISE[name]())[1].decision == "reject"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: f.by_formula("(nir - red) / (nir + red)"),
+        lambda: f.by_formula("1 - 2 * red / (nir + red)"),
+        lambda: f.by_formula("nir / red", "What is the mean of nir over red?"),
+        lambda: f.percentile(90),
+        lambda: after(math_of("i * 100"), text="What is the mean of NDVI times 100?"),
+    ],
+)
+def test_other_ways_to_the_same_figure_are_not_blamed(make: Any) -> None:
+    """The second formula is NDVI, written in another way."""
+    assert judged(make())[1].decision == "accept"
