@@ -92,7 +92,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
     shift_length = float(np.hypot(*shift)) if shift is not None else None
     is_registered = None if shift_length is None else shift_length <= SHIFT_LIMIT_PX
     if shift_length is None:
-        ctx.log("warning", "Whether the images lie on each other could not be told: their edges have too little in common.")
+        ctx.log("warning", "Whether the images lie on each other cannot be told: their edges have too little in common.")
     elif not is_registered:
         ctx.log("warning", f"The images lie {shift_length:.2f} pixels apart: differences along edges are not change of the "
                            "ground.")
@@ -245,7 +245,7 @@ def _classical_doubts(is_registered: bool | None, separability: float | None) ->
     if is_registered is False:
         out.append(f"the images lie more than {SHIFT_LIMIT_PX:g} pixel apart")
     elif is_registered is None:
-        out.append("whether the images lie on each other could not be told")
+        out.append("whether the images lie on each other cannot be told")
     if separability is not None and separability < WEAK_SEPARABILITY:
         out.append(f"the differences hardly part into changed and unchanged (separability {separability:.2f})")
     return out

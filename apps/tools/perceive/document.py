@@ -161,7 +161,7 @@ def perceive_document(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     problems = [f"{len(low)} of {len(kept)} lines are lower than {LEAST_LETTER_PX:.0f} pixels: their letters may be misread"
                 ] if low else []
     if weak:
-        problems.append(f"{len(weak)} {'place looks' if len(weak) == 1 else 'places look'} like text and could not be read: "
+        problems.append(f"{len(weak)} {'place looks' if len(weak) == 1 else 'places look'} like text and cannot be read: "
                         "blurred, mirrored or in another script, perhaps")
     for line in problems:
         ctx.log("warning", f"{line}.")

@@ -119,7 +119,7 @@ def test_text_that_cannot_be_read_is_told_as_such_and_not_as_other_text(stored: 
     o = read(stored)
     assert o.result.value == "" and o.evidence.intermediate["unread"] == o.evidence.intermediate["candidates"] == 1
     validity: Any = o.evidence.validity
-    assert not validity["applicability"]["ok"] and "could not be read" in validity["applicability"]["problems"][0]
+    assert not validity["applicability"]["ok"] and "cannot be read" in validity["applicability"]["problems"][0]
     assert any(line.level == "warning" and "1 place looks like text" in line.message for line in o.status.log)
     assert not any("No text was found" in line.message for line in o.status.log)
 
