@@ -34,11 +34,20 @@ def numbers_on_record_agree(case: Case) -> Finding:
 def _of_value(case: Case) -> Finding | None:
     """The numerator of a count is the count, that of an area its pixels or its square metres."""
     part, value = case.evidence_number("intermediate", "numerator"), case.value
+    spec = case.arguments.get("spec")
     if part is None or value is None or case.kind not in ("count", "area"):
         return None
+    if isinstance(spec, dict) and any(spec.get(name) for name in ("each", "statistic", "pick")):
+        return None  # a figure of each instance: the numerator is that of all
     n_px, whole = case.evidence_number("intermediate", "n_px"), case.evidence_number("intermediate", "denominator")
     valid = case.evidence_number("intermediate", "valid_px")
     fits = {"the value": value}
+    spec = case.arguments.get("spec")
+    over = spec.get("statistic") if isinstance(spec, dict) else None
+    if over and over != "mean":
+        return None  # an extreme or the median of single things is no part of their sum
+    if over and whole:
+        part = part / whole
     if case.kind == "area":
         si = to_si(value, case.observation.result.unit)
         fits |= {"its pixels": n_px} if n_px is not None else {}
