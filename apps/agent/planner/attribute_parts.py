@@ -12,8 +12,8 @@ from apps.core.geo.vector import Bound, Limits, VectorInfo, day_of_text, number_
 if TYPE_CHECKING:
     from apps.agent.planner.spatial import Found
 
-# Values that a call takes; more are told by their limits.
-MAX_LISTED = 100
+# Values that a call takes, and that are told one by one where words gave limits; more are told by these.
+MAX_LISTED, MOST_TOLD = 100, 6
 
 
 def put_limits(out: Found, m: re.Match[str], v: VectorInfo, field: str, limits: Limits) -> None:
@@ -28,7 +28,7 @@ def put_limits(out: Found, m: re.Match[str], v: VectorInfo, field: str, limits: 
     n_with = spread.n if spread is not None else sum(listed.values())
     if v.n > n_with:
         out.warnings.append(f"{v.n - n_with} of the {v.n} features of {v.name} have no {field} and are left out.")
-    is_short = bool(values) and len(values) <= MAX_LISTED and len(f"vector:{v.part(field, values).vector_id}") <= MAX_KEY
+    is_short = bool(values) and len(values) <= MOST_TOLD and len(f"vector:{v.part(field, values).vector_id}") <= MAX_KEY
     put_part(out, m, v, v.part(field, values) if is_short else v.between(field, limits))
 
 

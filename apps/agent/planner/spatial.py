@@ -370,8 +370,10 @@ def _only_file(out: Found, vectors: Iterable[VectorInfo], *, has_image: bool) ->
             return
         if not has_image:
             # the one file is all there is to ask of
-            _replace(out, rf"(?<=\bhow many ){_NOUN}(?![\w\-])|(?<![\w\-])(?:the|all|all the|list|of the) {_NOUN}(?![\w\-])",
-                     f"vector:{held[0].vector_id}")  # fmt: skip
+            extremes = ("largest", "biggest", "smallest", "longest", "shortest")
+            extreme = "|".join(rf"(?<=\b{w} ){_NOUN}(?![\w\-])" for w in extremes)
+            _replace(out, rf"(?<=\bhow many ){_NOUN}(?![\w\-])|(?<![\w\-])(?:the|all|all the|list|of the) {_NOUN}(?![\w\-])|"
+                     rf"{extreme}", f"vector:{held[0].vector_id}")  # fmt: skip
             if out.keys:
                 return
     if not re.search(rf"\b(?:which|what|in which|for which) (?:of the )?{_NOUN}\b", out.text):
@@ -388,9 +390,14 @@ def _others_of_the_file(out: Found, question: Question) -> None:
     """"Countries" beside one that is named are the features of its file, where that is the one file that could be meant."""
     named = {key.split(":")[1].partition("/")[0] for key in out.keys.values() if key.startswith("vector:")}
     files = [v for v in question.vectors if v.vector_id in named and v.n > 1]
-    if len(files) != 1 or any(key == f"vector:{files[0].vector_id}" for key in out.keys.values()):
+    if len(files) != 1 or (not out.by and any(key == f"vector:{files[0].vector_id}" for key in out.keys.values())):
         return
     v, others = files[0], [o for o in question.vectors if o.vector_id not in named]
+    if out.by:
+        # "how many countries per continent", "which continent has the most countries"
+        lead = r"(?<=\bmany )|(?<=\bmost )|(?<=\bfewest )|(?<=\barea of )|(?<=\bnumber of )|(?<=\bcount )"
+        out.text = re.sub(rf"(?:{lead})(?:the )?{_NOUN}(?![\w\-])", out.sign(f"vector:{v.vector_id}"), out.text)
+        return
     if any(o.noun == v.noun and o.n > 1 for o in others) or not any(key.count(":") > 1 for key in out.keys.values()):
         return
     nouns = "|".join(w for w in _PLACE_NOUNS.split("|") if w not in ("line", "point") or w == v.noun.removesuffix("s"))

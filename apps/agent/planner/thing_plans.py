@@ -228,7 +228,7 @@ class ThingPlans(ThingChecks):
             if w.relation:
                 words = RELATION_WORDS.get(w.relation, w.relation)
                 if w.relation in ("within", "beyond"):
-                    words = f"{'within' if w.relation == 'within' else 'farther than'} {w.relation_m:g} m "
+                    words = f"{'within' if w.relation == 'within' else 'farther than'} {w.relation_m:,.10g} m "
                     words += "of" if w.relation == "within" else "from"
                 said.append(f"{words} {self._thing_title(w.reference)}")
                 continue
@@ -254,9 +254,9 @@ class ThingPlans(ThingChecks):
             return ""
         words = RELATION_WORDS.get(f.relation, f.relation)
         if f.relation == "within":
-            words = f"within {f.relation_m:g} m of"
+            words = f"within {f.relation_m:,.10g} m of"
         if f.relation == "beyond":
-            words = f"farther than {f.relation_m:g} m from"
+            words = f"farther than {f.relation_m:,.10g} m from"
         if f.relation == "nearest":
             words = f"(the {f.nearest_k} nearest) to"
         references = " and ".join(self._thing_title(k) for k in (f.reference, *f.others))
@@ -360,7 +360,7 @@ class ThingPlans(ThingChecks):
                 return f"Distance from {listed} to {reference or 'the nearest other'}"
             if f.each == "target":
                 return f"{head} {listed}"
-            where = f"within {f.relation_m:g} m of" if f.relation == "within" else "in"
+            where = f"within {f.relation_m:,.10g} m of" if f.relation == "within" else "in"
             if is_of_reference:
                 return f"Share of {listed} that is covered by {subject}"
             return f"{head} {subject} {where} {listed}"

@@ -54,6 +54,11 @@ def test_borders_and_distances_of_countries(analyst: User, project: Project) -> 
         _, answer = asked(analyst, project, text, [info])
         assert not answer.abstained and sorted(str(answer.value).split("; ")) == borders, (text, answer.text)
     _, answer = asked(analyst, project, "Which country is closest to Iceland?", [info])
+    _, answer = asked(analyst, project, "How many countries are there per continent?", [info])
+    counted = geopandas.read_file(path).continent.value_counts()
+    assert dict(row.rsplit(": ", 1) for row in str(answer.value).split("; ")) == {k: str(n) for k, n in counted.items()}
+    _, answer = asked(analyst, project, "What is the largest country?", [info])
+    assert answer.value == "Russian Federation"
     island = world["Iceland"]
     nearest = min((n for n in ("Greenland", "United Kingdom", "Norway")), key=lambda n: metres(world[n], island))
     assert answer.value == nearest
@@ -74,6 +79,8 @@ def test_a_figure_of_the_one_with_the_extreme_of_another(analyst: User, project:
         ("What is the perimeter of the county with the largest area in km?", outline[large], 1e-3),
         ("What is the area of the county with the longest perimeter in km2?", km2[outline.idxmax()], 1e-3),
         ("What is the area of the smallest county in km2?", km2[small], 1e-3),
+        ("What is the mean area of the counties in square miles?", km2.mean() / 2.589988110336, 1e-3),
+        ("median county area in km2", km2.median(), 1e-3),
         ("How far is the largest county from Denver in km?", metres(counties[large], counties["Denver"]) / 1e3, 1e-3),
     ], info)  # fmt: skip
     for text in ("How far is Denver from the largest county?", "What is the mean perimeter of the largest county inside Mesa?"):
