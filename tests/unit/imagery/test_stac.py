@@ -24,7 +24,8 @@ def test_an_item_as_the_specification_writes_it(tmp_path: Path) -> None:
     (tmp_path / "a/item.json").write_text(json.dumps(ITEM))
     (found,) = stac_items(tmp_path)
     assert found == {
-        "id": "S2B_32TQM_20240601_0_L2A", "date": "2024-06-02", "end_date": None, "sensor": "sentinel-2b msi", "collection": "sentinel-2-l2a",
+        "id": "S2B_32TQM_20240601_0_L2A", "date": "2024-06-02", "end_date": None,
+        "sensor": "sentinel-2b msi", "collection": "sentinel-2-l2a",
         "level": "L2A", "roles": ["nir", "red", "swir1"], "bbox": [10.0, 45.0, 11.0, 46.0], "gsd_m": 10.0, "cloud_share": 0.25,
     }  # fmt: skip
 
