@@ -25,6 +25,8 @@ from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.ports import Window
 from apps.tools.geojson import crs_of
 
+# A region of which less than this share lies on a scene is told.
+WHOLE = 0.99
 _EDGE_PARTS = 64
 # Relative error, with a margin, of a crossing of a row by an edge.
 _ROUNDING = 1e-12
@@ -120,6 +122,14 @@ class RegionMask:
         if region is None:
             return cls(None, grid, name)
         return cls(to_pixels(polygon_from_geojson(region), crs_of(region, region_crs), grid), grid, name)
+
+    @cached_property
+    def share_on_grid(self) -> float:
+        """The share of the polygon's area that lies on the grid; 1 for the whole grid."""
+        if self.polygon is None or not self.polygon.area:
+            return 1.0
+        frame = shapely.box(0, 0, self.grid.width, self.grid.height)
+        return float(shapely.intersection(self.polygon, frame).area / self.polygon.area)
 
     @cached_property
     def bounds_px(self) -> Window:

@@ -50,7 +50,7 @@ from apps.tools.execute.types import (
 )
 from apps.tools.native import half_pixel_words, native_ratio
 from apps.tools.outline import outline_areas_m2, outline_px
-from apps.tools.region import RegionMask
+from apps.tools.region import WHOLE, RegionMask
 from apps.tools.sentences import as_sentence, validation_sentence
 from apps.tools.thresholds import WEAK_SEPARABILITY
 from apps.tools.units import AREA_M2, SHARE, factor
@@ -343,10 +343,13 @@ def _place_region(engine: Engine, names: Mapping[Grid, str], region: Mapping[str
     beside: list[ModelError] = []
     for grid in names if region is not None else ():
         try:
-            engine.region(grid)
+            share = engine.region(grid).share_on_grid
         except ModelError as error:
             beside.append(error)
             ctx.log("warning", str(error))
+            continue
+        if share < WHOLE:
+            ctx.log("warning", f"{100 * share:.3g} % of the region lies on {names[grid]}: the figure is of that part alone.")
     if beside and len(beside) == len(names):
         raise beside[0]
 

@@ -184,6 +184,8 @@ def test_a_region_beside_the_image_has_no_figure(right: int, decision: str) -> N
     assert judged(made)[1].decision == decision
     found = CHECKS["completeness.region_on_the_images"].look(made.case())
     assert found.measured == pytest.approx(20 / (right - 60))
+    told = [line.message for line in made.observation.status.log if "of the region lies on" in line.message]
+    assert [t.split(" % ")[0] for t in told] == {80: [], 82: ["90.9"], 140: ["25"]}[right]
 
 
 def test_a_southern_file_taken_for_a_northern_one() -> None:
