@@ -98,6 +98,7 @@ def _plan_zones(call: Call) -> Planned:
         if lacking:
             raise call.refuse(f"no zone is called {', '.join(lacking[:5])}.", code="BAD_REGION")
         chosen = [(i, g, v) for i, g, v in chosen if str(v.get(p.name, f"zone {i}"))[:120] in p.only]
+    n_before = len(chosen)
     if p.skip_others:
         chosen = [(i, g, v) for i, g, v in chosen if g.geom_type in ("Polygon", "MultiPolygon", "GeometryCollection")]
         if not chosen:
@@ -126,7 +127,9 @@ def _plan_zones(call: Call) -> Planned:
     if p.dissolve:
         name = zones[0][0] if len(zones) == 1 else f"{len(zones)} zones together"
         zones = [(name, shapely.union_all([g for _, g in zones]))]
-    return Planned(ZonesType("zones", tuple(zones), crs))
+    lost = n_before - len(chosen)
+    return Planned(ZonesType("zones", tuple(zones), crs), notes=(
+        (("warning", f"{lost} of {n_before} features are no polygons and were left out."),) if lost else ()))
 
 
 def buffered(geometry: Any, crs: str, metres: float) -> Any:

@@ -144,6 +144,9 @@ def scene_where_its_crs_is(case: Case) -> Finding:
     )
 
 
+_NO_POLYGON = "is no polygon"
+
+
 def _no_polygon(feature: Any, *, is_grown: bool) -> str:
     """Why a feature is no polygon; '' where it is one, or becomes one."""
     try:
@@ -153,7 +156,7 @@ def _no_polygon(feature: Any, *, is_grown: bool) -> str:
     if geometry.is_empty or not np.isfinite(shapely.get_coordinates(geometry)).all():
         return "is empty"
     if geometry.geom_type not in ("Polygon", "MultiPolygon", "GeometryCollection"):
-        return "" if is_grown else "is no polygon"
+        return "" if is_grown else _NO_POLYGON
     return "" if geometry.is_valid else "is invalid"
 
 
@@ -204,6 +207,8 @@ def features_lost_are_told(case: Case) -> Finding:
         seen += 1
         grown = bool(number_of(params.get("buffer_m")))
         whys = [w for _, f in part_of(features, params) if (w := _no_polygon(f, is_grown=grown))]
+        if params.get("skip_others"):  # the call itself says that points and lines are left out
+            whys = [w for w in whys if w != _NO_POLYGON]
         told = _told(case, name)
         if not whys or told == len(whys):
             continue

@@ -244,6 +244,25 @@ def test_lost_features_are_told_with_their_number() -> None:
     assert check.look(f.with_lost(dropped={"empty": 1}).case()).outcome == "passed"
 
 
+def test_points_beside_polygons_are_left_out_with_a_word() -> None:
+    bench = Bench(s.optical())
+    held = [s._outline(bench, s._corners(*at), name=name) for name, at in s.ZONES.items()]
+    point = {
+        "type": "Feature",
+        "geometry": {"type": "Point", "coordinates": [600000.0, 5600000.0]},
+        "properties": {"name": "well"},
+    }
+    ref = bench.layers.put_features([*held, point], kind="polygons", crs="EPSG:32630", label="mixed.geojson")
+    nodes = graph(
+        S, NDVI, ("z", "vector.zones", (), {"vector": ref.artifact, "skip_others": True}),
+        ("out", "raster.summarize.zonal", ("i", "z"), {"statistic": "mean", "pick": "max"}),
+    )  # fmt: skip
+    made = s.ask(bench, "Which of the fields has the highest NDVI?", "class", "execute", nodes)
+    assert any("1 of 3 features are no polygons" in line.message for line in made.observation.status.log)
+    assert CHECKS["completeness.features_lost_are_told"].look(made.case()).outcome == "passed"
+    assert judged(made)[1].decision == "accept"
+
+
 # --- another metric ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("make", "text", "outcome", "severity"),
