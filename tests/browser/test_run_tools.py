@@ -137,7 +137,7 @@ def test_the_map_goes_to_a_typed_position(page: Page, analyst: User, answered: A
     expect(form).to_contain_text("Write longitude, latitude in degrees.")
     form.get_by_role("textbox").fill("-1.02, 50.84")
     page.keyboard.press("Enter")
-    expect(page.locator("#map-status [data-read=lonlat]")).to_have_text("-1.02000, 50.84000")
+    expect(page.locator("#map-status [data-read=lonlat]")).to_have_text("−1.02000, 50.84000")
 
 
 def test_a_series_is_walked_by_date(page: Page, analyst: User, project: Project, sign_in: SignIn) -> None:
