@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Any
 
 from apps.verification import words
@@ -46,6 +47,15 @@ def _references(case: Case) -> set[str]:
     return past - now
 
 
+def _beyond(text: str, year: int | None, month: int, day: date) -> bool:
+    """Whether a day lies on that side of a single month with its year that "since" or "until" tells."""
+    if year is None:
+        return False
+    here, there = (day.year, day.month), (year, month)
+    is_later = re.search(r"\b(?:since|after|from)\b", text) is not None and here >= there
+    return is_later or (re.search(r"\b(?:until|till|before|up to)\b", text) is not None and here <= there)
+
+
 @check(
     "dates_as_asked",
     catches=("one date for many", "another scene's result", "day for night"),
@@ -66,6 +76,7 @@ def dates_as_asked(case: Case) -> Finding:
             ok = day in days or (len(days) > 1 and spans and min(days) <= day <= max(days)) or (len(days) == 1 and spans)
         elif months:
             ok = any(m == day.month and (y is None or y == day.year) for y, m in months) or (spans and len(months) > 1)
+            ok = ok or (len(months) == 1 and _beyond(case.text, *months[0], day))
         else:
             ok = day.year in years or (spans and (len(years) == 1 or min(years) <= day.year <= max(years)))
         if not ok:

@@ -221,6 +221,9 @@ def test_a_trend_is_tested_by_ranks(asked: Any, series: list[Scene]) -> None:
     tau, p = stats.kendalltau(range(12), means)
     assert told(asked("Mann-Kendall test of NDVI", series)).value == pytest.approx(float(tau), abs=1e-9)
     assert told(asked("Is the NDVI trend significant?", series)).value is bool(p < 0.05)
+    # the seventh date is of 22 March, the sixth of 18 February
+    assert told(asked("mean NDVI since March 2014", series)).value == pytest.approx(float(np.mean(means[6:])), abs=1e-6)
+    assert told(asked("mean NDVI until February 2014", series)).value == pytest.approx(float(np.mean(means[:6])), abs=1e-6)
     for text in ("What is the seasonal amplitude of NDVI?", "NDVI amplitude of the time series"):
         assert told(asked(text, series)).value == pytest.approx(max(means) - min(means), abs=1e-6)
     answer = asked("When did NDVI change abruptly?", series)
