@@ -28,6 +28,7 @@ from apps.imagery.selectors import MAX_VECTORS, scene_list_for_project, scene_li
 from apps.review.selectors import review_count
 from apps.runs.landmarks import mark_fields
 from apps.runs.models import Run
+from apps.runs.prompts import prompt_field
 from apps.runs.selectors import run_list_for_user
 from apps.runs.suggestions import SceneGroup, group_scenes
 from rsure_web.celery import app as celery
@@ -120,6 +121,7 @@ def _picker(project: Project | None) -> dict[str, Any]:
         "only_group": len(groups) == 1,
         "picker_vectors": vectors,
         "marks": mark_fields(None),
+        "prompts": prompt_field(None),
     }
 
 

@@ -45,6 +45,7 @@ _NEEDS_CODES = (
     ("dates", "NEEDS_DATES"),
     ("region", "NEEDS_REGION"),
     ("landmarks", "NEEDS_LANDMARKS"),
+    ("prompts", "NEEDS_PROMPTS"),
     ("model", "MODEL_MISSING"),
 )
 

@@ -70,6 +70,8 @@ def _reading(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
             f"{_phrase(recipe)}: {str(told or options.get('none') or 'the observation does not tell it').rstrip('.')}."
         )
     unit = recipe.unit
+    if options.get("is_count"):
+        return Read(f"{_phrase(recipe)} is {number_text(int(value), unit, is_count=True)}", int(value), unit)
     value = convert(float(value), str(options.get("of", unit)), unit)
     return Read(f"{_phrase(recipe)} is {number_text(value, unit)}", value, unit)
 

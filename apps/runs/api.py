@@ -13,10 +13,12 @@ from rest_framework.views import APIView
 
 from apps.accounts.selectors import access_project_by_id
 from apps.core.errors import UserError
+from apps.core.evidence.prompt import MAX_PROMPTS
 from apps.imagery.selectors import scenes_for_ask, vectors_for_ask
 from apps.runs import present, selectors, services
 from apps.runs.landmarks import landmarks_from_geojson
 from apps.runs.models import Run
+from apps.runs.prompts import prompts_from_geojson
 
 EVENTS_AT_ONCE = 500
 
@@ -44,6 +46,17 @@ class QuestionIn(serializers.Serializer[Any]):
         required=False,
         help_text="EPSG:4326: longitude, latitude; image: column, row of the one scene. Absent: degrees where all scenes "
         "have a CRS",
+    )
+    prompts = serializers.ListField(
+        child=serializers.DictField(),
+        min_length=1,
+        max_length=MAX_PROMPTS,
+        required=False,
+        help_text="Marks of what is to be segmented, as GeoJSON features or geometries: points, lines, and at most one polygon "
+        "that is an upright box. Property inside: false for what does not belong to the thing",
+    )
+    prompts_crs = serializers.ChoiceField(
+        choices=["EPSG:4326", "image"], required=False, help_text="As landmarks_crs, of the prompts"
     )
 
 
@@ -90,6 +103,11 @@ class RunList(APIView):
             if "landmarks" in data
             else ()
         )
+        prompts = (
+            prompts_from_geojson(data["prompts"], [s.scene_info for s in scenes], data.get("prompts_crs", ""))
+            if "prompts" in data
+            else ()
+        )
         run = services.run_start(
             user=request.user,
             project=project,
@@ -97,6 +115,7 @@ class RunList(APIView):
             region=region,
             scenes=scenes,
             landmarks=landmarks,
+            prompts=prompts,
             choices=data.get("choices"),
             vectors=vectors_for_ask(request.user, project, [str(v) for v in data["vectors"]] if "vectors" in data else None),
         )

@@ -16,6 +16,7 @@ from apps.agent.policy import AgentPolicy
 from apps.artifacts.services import ProjectBlobs
 from apps.core.evidence.landmark import Landmark
 from apps.core.evidence.plan import Plan, Question
+from apps.core.evidence.prompt import Prompt
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
 from apps.core.ports import LayerStore, Planner, PriorSource, RasterReader, ToolBox
@@ -163,6 +164,7 @@ def plan_preview(
     form: dict[str, Any] | None,
     vectors: Sequence[VectorInfo] = (),
     landmarks: Sequence[Landmark] = (),
+    prompts: Sequence[Prompt] = (),
 ) -> Plan:
     """The plan of a question that is not asked yet."""
     return planner().plan(
@@ -171,6 +173,7 @@ def plan_preview(
             scenes=tuple(scenes),
             vectors=tuple(vectors),
             landmarks=tuple(landmarks),
+            prompts=tuple(prompts),
             region=region,
             region_crs=region_crs,
             choices=choices,

@@ -24,6 +24,7 @@ from apps.core.ports import LayerStore
 from apps.imagery.tiles import default_view, image_zoom
 from apps.runs.headline import layer_size, quantity_text, scene_detail, scene_title
 from apps.runs.landmarks import landmark_feature
+from apps.runs.prompts import prompts_feature
 
 MAX_SCENE_LAYERS = 40
 _NODE = re.compile(r" \(\w+\)$")
@@ -87,6 +88,20 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
                 "kind": "geojson",
                 "style": "marks",
                 "data": {"type": "FeatureCollection", "features": [landmark_feature(m) for m in marks]},
+                "visible": True,
+            }
+        )
+    prompts = [m for m in (question.prompts if question else ()) if (m.crs == "image") != geo]
+    if prompts:
+        layers.append(
+            {
+                "id": "prompts",
+                "name": "What was marked",
+                "group": "Results",
+                "detail": "of the question",
+                "kind": "geojson",
+                "style": "marks",
+                "data": prompts_feature(prompts),
                 "visible": True,
             }
         )

@@ -81,6 +81,8 @@ def options_asked(answer: Answer, *, has_unknown_bands: bool) -> list[str]:
         lines.append("--region FILE (a polygon as WKT or GeoJSON, EPSG:4326)")
     if needs.get("landmarks"):
         lines.append("--landmarks FILE (two points or boxes, A and B, as GeoJSON)")
+    if needs.get("prompts"):
+        lines.append("--point X,Y (inside it; --not-point outside), --box X,Y,X,Y or --scribble 'X,Y;X,Y;…'")
     return [f"  Say it with {line}" for line in lines]
 
 

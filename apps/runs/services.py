@@ -35,6 +35,7 @@ from apps.core.evidence.events import (
 from apps.core.evidence.landmark import Landmark
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import Question
+from apps.core.evidence.prompt import Prompt
 from apps.core.geo.vector import VectorInfo
 from apps.core.ids import new_id
 from apps.imagery.models import Scene
@@ -42,6 +43,7 @@ from apps.runs import selectors
 from apps.runs.headline import headline
 from apps.runs.landmarks import check_landmarks
 from apps.runs.models import ObservationRow, Run, RunEvent
+from apps.runs.prompts import check_prompts
 from apps.runs.sockets import announce
 
 log = logging.getLogger(__name__)
@@ -68,13 +70,15 @@ def run_start(
     form: dict[str, Any] | None = None,
     vectors: Sequence[VectorInfo] = (),
     landmarks: Sequence[Landmark] = (),
+    prompts: Sequence[Prompt] = (),
     is_sample: bool = False,
     enqueue: bool = True,
 ) -> Run:
     """A new run of one question; executed by a worker once the transaction is committed (``enqueue``).
 
     UserError: BAD_QUESTION (no words and no form, or too long), NEEDS_REGION is the planner's; BAD_ARGUMENT (no scene, too
-    many, or a scene that is not ready); BAD_REGION (no geometry); BAD_LANDMARKS (see ``check_landmarks``).
+    many, or a scene that is not ready); BAD_REGION (no geometry); BAD_LANDMARKS (see ``check_landmarks``);
+    BAD_PROMPTS (see ``check_prompts``).
     """
     text = question_text(text, form)
     if not scenes and not vectors:
@@ -96,10 +100,12 @@ def run_start(
             )
     infos = tuple(s.scene_info for s in scenes)
     check_landmarks(landmarks, infos, text)
+    check_prompts(prompts, infos)
     question = Question(
         text=text or "(asked by form)",
         scenes=infos,
         landmarks=tuple(landmarks),
+        prompts=tuple(prompts),
         vectors=tuple(vectors),
         region=region,
         region_crs=region_crs,

@@ -38,6 +38,7 @@ from apps.runs.landmarks import check_landmarks, landmarks_from_fields, mark_fie
 from apps.runs.mapview import MAX_SCENE_LAYERS, features_for_map, map_config, vectors_used
 from apps.runs.models import Run
 from apps.runs.present import older_reading_text
+from apps.runs.prompts import check_prompts, prompt_field, prompts_from_text
 from apps.runs.reasons import reasons_shown, told_once
 from apps.runs.tables import items_table, rows_table, run_table
 
@@ -181,6 +182,7 @@ def run_context(user: User | None, run: Run, state: RunState, *, has_all: bool =
         "revised": [{"cause": a.cause, "answer": a.answer, "at": a.at} for a in state.answers if a.cause],
         "form_fields": _form_fields(state),
         "marks": mark_fields(state.question),
+        "prompts": prompt_field(state.question),
         "region_text": json.dumps(state.question.region) if state.question and state.question.region else "",
         "tabs": [
             {"id": "tab-ask", "title": "Ask", "is_current": False},
@@ -343,6 +345,8 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
     fields = {key: str(value) for key, value in post.items() if key.startswith("landmark_")}
     landmarks = landmarks_from_fields(fields, infos)
     check_landmarks(landmarks, infos, post.get("question", ""))
+    prompts = prompts_from_text(post.get("prompts", ""), infos)
+    check_prompts(prompts, infos)
     return {
         "user": person(request),
         "project": project,
@@ -353,6 +357,7 @@ def _question_from_post(request: HttpRequest) -> dict[str, Any]:
         "choices": choices_from_text(post.get("choices", "").strip()),
         "form": form,
         "landmarks": landmarks,
+        "prompts": prompts,
         "vectors": vectors_for_ask(person(request), project, post.getlist("vector") if post.get("vectors_listed") else None),
     }
 
@@ -392,6 +397,7 @@ def run_plan(request: HttpRequest) -> HttpResponse:
         form=asked["form"],
         vectors=asked["vectors"],
         landmarks=asked["landmarks"],
+        prompts=asked["prompts"],
     )
     return render(request, "runs/plan_preview.html", {"plan": plan})
 

@@ -62,7 +62,8 @@ class RegionMethod(Frozen):
     points: tuple[tuple[float, float, int], ...] = Field(default=(), description="prompts: (x, y, 1 inside | 0 outside), pixels")
     box: tuple[float, float, float, float] | None = Field(default=None, description="prompt box, pixels")
     scribbles: tuple[Scribble, ...] = Field(default=(), max_length=100, description="prompt strokes")
-    model: str = Field(default="", max_length=80, description="promptable model of the zoo; '': the classical method, auto: any")
+    model: str = Field(default="", max_length=80, description="promptable model of the zoo; '': the classical method, "
+                                                              "auto: any, best: any, and the classical method without one")
     seed: ObservationSource | None = Field(default=None, description="the mask to refine")
     band_px: int = Field(default=4, ge=1, le=64, description="for refine: how far the edge may move")
 

@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 from apps.agent.arguments import validate_plan
 from apps.agent.planner.chat import ChatProvider, json_object
 from apps.agent.planner.form import plan_from_form
+from apps.agent.planner.prompts import plan_prompts
 from apps.core.errors import ERROR_CODES, ModelError
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Frozen, JsonMap, Observation, TaskRef
@@ -95,6 +96,9 @@ class LlmPlanner:
         return Cost(model_calls=self.model_calls, tokens=self.tokens)
 
     def plan(self, question: Question) -> Plan:
+        # marks are read one way, with a model or without
+        if question.prompts and (of_marks := plan_prompts(question, self.name)) is not None:
+            return of_marks
         if question.form:
             return plan_from_form(question, planner=self.name)
         try:
@@ -112,7 +116,7 @@ class LlmPlanner:
 
     def revise(self, question: Question, state: RunState) -> Plan | None:
         """A changed plan after rejections, or None. The model is told which calls were rejected and why."""
-        if state.plan is None or question.form:
+        if state.plan is None or question.form or question.prompts:
             return self.fallback.revise(question, state) if self.fallback is not None else None
         told = json.dumps(
             {

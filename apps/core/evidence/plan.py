@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 
 from apps.core.evidence.landmark import Landmark
 from apps.core.evidence.observation import Frozen, JsonMap, TaskRef, Tool
+from apps.core.evidence.prompt import MAX_PROMPTS, Prompt
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
 
@@ -22,6 +23,7 @@ class Question(Frozen):
     region: JsonMap | None = None
     region_crs: str = "EPSG:4326"
     landmarks: tuple[Landmark, ...] = Field(default=(), max_length=2, description="places that the person marked, A and B")
+    prompts: tuple[Prompt, ...] = Field(default=(), max_length=MAX_PROMPTS, description="marks of what is to be segmented")
     choices: dict[str, str] = Field(default_factory=dict, description="multiple choice: key → text")
     form: JsonMap | None = Field(default=None, description="the plan's form as a person filled it in; overrides the words")
 

@@ -112,14 +112,21 @@ class Prompts:
         return [*self.inside, *self.outside, *(p for s in (*self.lines_inside, *self.lines_outside) for p in s), *corners]
 
 
+def checked_window(method: RegionMethod, scene: SceneInfo) -> tuple[Prompts, Window]:
+    """The prompts, checked as ``Prompts.of`` does, and the window about them. ModelError TOO_LARGE where that is too large."""
+    prompts = Prompts.of(method, scene)
+    return prompts, _window(scene, prompts.places)
+
+
 def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: SceneInfo, target: str,
                     method: RegionMethod) -> ToolOutcome:
     """The mask of what the prompts show, inside the region where there is one. ModelError without a point or scribble inside or a
     box, or with one beside the region; ToolAbstainedError where the pixels about it are all masked or all alike."""
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     asked = RegionMask.of(region, region_crs, scene.grid, scene.name)
-    prompts = Prompts.of(method, scene)
-    window = _window(scene, prompts.places)
+    if method.model == "best":
+        method = method.model_copy(update={"model": "auto" if prompt_models() else ""})
+    prompts, window = checked_window(method, scene)
     if method.model:
         window = _still_window(scene, window)
     c0, r0, w, h = window

@@ -238,6 +238,9 @@ def target_as_asked(case: Case) -> Finding:
     groups = case.arguments.get("target_groups")
     if case.observation.tool != "perceive" or not isinstance(groups, dict) or not groups:
         return not_applicable("the call names no targets")
+    method = case.arguments.get("regions_method")
+    if isinstance(method, dict) and method.get("kind") == "prompt" and not any(_things(str(n)) for n in groups):
+        return not_applicable("the thing was pointed at and not named")
     for name, prompts in groups.items():
         names = {str(name).lower(), *(str(p).lower() for p in (prompts if isinstance(prompts, list) else ()))}
         stems = {

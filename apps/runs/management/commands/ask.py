@@ -27,6 +27,7 @@ from apps.runs.arguments import (
     roles_from_text,
 )
 from apps.runs.landmarks import landmarks_from_text
+from apps.runs.prompts import prompts_from_options
 
 CLI_PROJECT = "Command line"
 
@@ -53,6 +54,18 @@ class Command(BaseCommand):
             "--landmarks", default="", metavar="GEOJSON|FILE", help="two marked places, A and B: points or boxes as GeoJSON "
             "(EPSG:4326; pixels of an image without CRS)"
         )  # fmt: skip
+        for name, values, said in (
+            (
+                "--point",
+                "X,Y",
+                "a place inside the thing to segment: longitude,latitude, or column,row of an image without CRS; repeatable",
+            ),
+            ("--not-point", "X,Y", "a place outside of it; of these five write --point=-1.2,50.7 where X is negative"),
+            ("--box", "X,Y,X,Y", "a box about it, once: west,south,east,north, or left,top,right,bottom"),
+            ("--scribble", "X,Y;X,Y;…", "a stroke over it"),
+            ("--not-scribble", "X,Y;X,Y;…", "a stroke over something else"),
+        ):  # fmt: skip
+            parser.add_argument(name, action="append", default=[], metavar=values, help=said)
         parser.add_argument("--roles", default="", help="band roles by 1-based index: blue=1,green=2,red=3,nir=4")
         parser.add_argument("--unit", default="", help="unit of the values, where the file tells none: m, K, reflectance")
         parser.add_argument(
@@ -115,6 +128,7 @@ class Command(BaseCommand):
             if options["landmarks"]
             else ()
         )
+        prompts = prompts_from_options(options, [s.scene_info for s in scenes])
         vectors = [_vector(project, path, accuracy_m).vector_info for path in vector_files]
         run = services.run_start(
             user=None,
@@ -126,6 +140,7 @@ class Command(BaseCommand):
             enqueue=False,
             vectors=vectors,
             landmarks=landmarks,
+            prompts=prompts,
         )
         services.run_execute_now(run_id=run.pk)
         state = selectors.run_state(run.pk)
