@@ -270,7 +270,7 @@ def test_the_form_offers_files_features_and_relations() -> None:
     fields = {f["name"]: [c[0] for c in f["choices"]] for f in form_fields(asked("x"))}
     assert "vector:sites" in fields["target"] and "vector:roads" in fields["reference"]
     assert {"vector:fields", "vector:fields:Larimer"} <= set(fields["zones"]) and "vector:roads" not in fields["zones"]
-    assert "within" in fields["relation"] and fields["mask"] == ["", "clear"]
+    assert "within" in fields["relation"] and fields["mask"] == ["", "clear", "clear_cirrus"]
     filled = {"what": "count", "target": "vector:sites", "reference": "water", "relation": "within", "relation_m": 100.0}
     assert plan_from_form(asked("x", form=filled)).steps == plan("How many sites lie within 100 m of the water?").steps
 
