@@ -305,8 +305,82 @@ def _bounds(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
     )
 
 
+def _histogram(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
+    """The bins with most pixels, and mean and median beside them; the chart is a layer."""
+    counted, *others = parts
+    rows = [i for i in counted.result.items if _is_number(i.get("low")) and _is_number(i.get("high")) and _is_number(i.get("n"))]
+    n = sum(int(str(i["n"])) for i in rows)
+    if not n:
+        raise ReadingError(f"{_phrase(recipe)}: no pixel was counted.")
+    unit = others[0].result.unit if others else "1"
+    most = max(rows, key=lambda i: int(str(i["n"])))
+    low, high = (number_text(float(str(most[k])), unit) for k in ("low", "high"))
+    ends = [number_text(float(str(v)), unit) for v in (rows[0]["low"], rows[-1]["high"])]
+    told = [
+        f"{name} {number_text(float(str(o.result.value)), unit)}"
+        for name, o in zip(("mean", "median"), others, strict=True)
+        if _is_number(o.result.value)
+    ]
+    share = number_text(100 * int(str(most["n"])) / n, "%")
+    text = (
+        f"{_phrase(recipe)}: {n:,} pixels in {len(rows)} bins from {ends[0]} to {ends[1]}, most of them "
+        f"({int(str(most['n'])):,}, "
+        f"{share}) from {low} to {high}; {', '.join(told)}; the chart is beside it"
+    )
+    value = "; ".join(f"{float(str(i['low'])):.9g} to {float(str(i['high'])):.9g}: {i['n']}" for i in rows)
+    return Read(text, value[:20_000], unit)
+
+
+def _charted(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
+    """The values that a chart shows, by date."""
+    o = parts[0]
+    rows = [(str(i["date"])[:10], float(str(i["value"])), str(i.get("unit") or o.result.unit)) for i in o.result.items
+            if _is_number(i.get("value")) and i.get("date")]  # fmt: skip
+    if len(rows) < 2 or not o.result.layers:
+        raise ReadingError(f"{_phrase(recipe)}: there are no two values to draw.")
+    shown = "; ".join(f"{day} {number_text(v, unit)}" for day, v, unit in rows[:LISTED])
+    more = f"; and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
+    return Read(f"{_phrase(recipe)}: {shown}{more}", "; ".join(f"{day}: {v:.9g}" for day, v, _ in rows)[:20_000], rows[0][2])
+
+
+def _centre(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
+    """Where the middle of a mask lies: longitude and latitude, or pixels, and in which direction from the image's middle."""
+    item = next(iter(parts[0].result.items), {})
+    column, row = item.get("column"), item.get("row")
+    if not (_is_number(column) and _is_number(row)):
+        raise ReadingError(f"{_phrase(recipe)}: the place was not told.")
+    lon, lat, far = item.get("longitude"), item.get("latitude"), item.get("distance_m")
+    if not (_is_number(lon) and _is_number(lat) and _is_number(far)):
+        return Read(f"{_phrase(recipe)} lies at column {column:.1f}, row {row:.1f} of the image", f"{column:.3f}, {row:.3f}")
+    wind = str(item.get("direction"))
+    where = wind if wind == "in the middle" else f"{number_text(far, 'm')} {wind} of the image's middle"
+    text = f"{_phrase(recipe)} lies at longitude {lon:.5f}, latitude {lat:.5f}, {where} (column {column:.1f}, row {row:.1f})"
+    return Read(text, f"{lon:.6f}, {lat:.6f}")
+
+
+def _pictured(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
+    """A picture was made: between which values its colours lie, or what was drawn on it."""
+    o = parts[0]
+    if not any(layer.kind == "image" for layer in o.result.layers):
+        raise ReadingError(f"{_phrase(recipe)}: no picture was made.")
+    output = str(o.arguments.get("output", ""))
+    low, high, unit = (_held(o, output, [k]) for k in ("low", "high", "unit"))
+    told = (
+        f" (from {number_text(low, str(unit))} to {number_text(high, str(unit))})" if _is_number(low) and _is_number(high) else ""
+    )
+    drawn = _held(o, output, ["drawn"])
+    if isinstance(drawn, list):
+        names = [f"{d['n']:,} {d.get('name')}" for d in drawn if isinstance(d, Mapping) and _is_number(d.get("n"))]
+        names += [
+            f"{d['n_px']:,} pixels of {d.get('name')}" for d in drawn if isinstance(d, Mapping) and _is_number(d.get("n_px"))
+        ]
+        told = f" ({'; '.join(names)})" if names else ""
+    return Read(f"{_phrase(recipe)} is kept as a picture{told}", "kept as a picture")
+
+
 READINGS: Mapping[str, Callable[[AnswerRecipe, Sequence[Observation]], Read]] = {
     "reading": _reading, "layers": _layers, "clustered": _clustered, "significant": _significant, "break": _break,
     "classes": _classes, "transitions": _transitions, "rows": _rows, "quality": _quality, "written": _written,
     "missing": _missing, "held": _held_images, "bounds": _bounds,
+    "histogram": _histogram, "charted": _charted, "centre": _centre, "pictured": _pictured,
 }  # fmt: skip

@@ -9,7 +9,7 @@ were taken out; every other one goes to the parser of measurements. What an anal
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Literal
 
 from apps.agent.dates import DateSpan
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.physical_words import COEFFICIENTS, PRODUCTS
 from apps.agent.planner.stated import IN_REGION, clear_said, dates_said, scenes_named
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, unit_of
@@ -90,6 +91,17 @@ class Asked:
         """Whether pixels that a quality band flags are left out."""
         return self.clear != ""
 
+    @property
+    def is_plain_temperature(self) -> bool:
+        """Whether a temperature is asked for as any band is: no unit, condition, method or number beside it."""
+        said = self.get("phys")
+        is_bare = not any(self.get(k) for k in ("temp", "temp2", "cond", "how", "given", "warm"))
+        return (
+            self.kind == "physical"
+            and is_bare
+            and re.fullmatch(r"(?:land )?surface temperature|temperature|lst", said) is not None
+        )
+
     def get(self, key: str) -> str:
         return self.fields.get(key) or ""
 
@@ -124,18 +136,69 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
         "terrain": r"(?:terrain|ground|land|slopes|surface|relief|area|landscape|hills?|mountains?)",
         "product": rf"(?:(?P<sensor>{_SENSOR}) )?(?:level[- ])?(?:(?P<level>{_LEVEL}) )?",
         "source": rf"(?: (?:in|from|of) (?:the |this |my |our )?(?P<source>{'|'.join(SOURCES_SAID)}))?",
+        **_physical_pieces(q),
+        "target": f"(?P<target>{_any_of(w for e in lexicon().targets.values() for w in e.words)})",
+        "object": f"(?P<object>{_any_of(w for o in lexicon().objects.values() for w in o.words)})",
+        "colours": "viridis|magma|gray|rdbu|ylgn|terrain",
         "wind": r"(?P<wind>north-?east|north-?west|south-?east|south-?west|north|south|east|west)(?:wards?|ern)?",
     }  # fmt: skip
     rows = (line.split("\t") for line in _PHRASES.read_text(encoding="utf-8").splitlines() if line and line[0] != "#")
     return tuple((kind, re.compile(re.sub(r"\{(\w+)\}", lambda m: pieces[m[1]], phrase))) for kind, phrase in rows)
 
 
+def _any_of(words: Iterable[str]) -> str:
+    """One of some words, the longest first."""
+    return "|".join(re.escape(w) for w in sorted(words, key=lambda w: (-len(w), w)))
+
+
+def _physical_pieces(q: str) -> dict[str, str]:
+    """Pieces of phrases of physical quantities and formulas. ``q``: words of indices and bands."""
+    warm = r"kelvins?|k|(?:degrees? |deg\.? ?|° ?)?(?:celsius|centigrade|c)"
+    coefficient = "|".join(COEFFICIENTS)
+    number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+    signs = r">=|<=|>|<|above|over|greater than|more than|at least|below|under|less than|at most"
+    names = sorted((w for w in _quantities() if re.fullmatch(r"[a-z][a-z0-9_]*", w)), key=len, reverse=True)
+    part = (
+        rf"(?:(?<![\w.])(?:{'|'.join(names)}|abs|sqrt|exp|log10|log|min|max)(?![\w.])|(?<![\w.])\d+(?:\.\d+)?(?![\w.])|"
+        r"[-+*/^(),×·÷ ])"
+    )
+    return {
+        "phys": f"(?P<phys>{'|'.join(PRODUCTS)})",
+        "in_warm": rf"(?:,? \(?(?:expressed |given |measured )?in (?:the )?(?P<temp>{warm})\)?)?",
+        "in_warm2": rf"(?:,? \(?(?:expressed |given |measured )?in (?:the )?(?P<temp2>{warm})\)?)?",
+        "by": r"(?:,? (?:by|with|using|from) (?:the |a )?(?P<how>split[- ]window|single[- ]channel)(?: method| algorithm)?)?",
+        "when": r"(?:,? (?:where|of (?:the )?pixels (?:with|where)|over pixels (?:with|where)) (?:the )?"
+        rf"(?P<cond>{q})(?: band| index)?"
+        rf"(?: is| values?| are)? ?(?P<condop>{signs}) ?(?P<condval>{number}))?",
+        "given": rf"(?P<given>(?:,? ?(?:and |with |using |given |for |at )*(?:an? |the )?(?:{coefficient})"
+        rf"(?: of| =| is|:)? ?{number}"
+        r"(?: (?:g/cm2|g/cm²|g/cm\^2|k|kelvins?))?)*)",
+        "limited": rf"(?P<limop>{signs}) ?",
+        "limit": rf"(?P<limit>{number}) ?(?P<limunit>{warm})?",
+        "formula": rf"(?P<formula>(?=[^=<>]*[-+*/^(×·÷]){part}+)",
+        "one": rf"(?:the )?(?P<one>{q})(?: band)?",
+        "two": rf"(?:the )?(?P<two>{q})(?: band)?",
+        "rise": r"(?P<way>ris(?:e|es|ing|en)|rose|increas(?:e|es|ing|ed)|grow(?:s|ing)?|grew|positive|upward|"
+        r"fall(?:s|ing|en)?|fell|decreas(?:e|es|ing|ed)|declin(?:e|es|ing|ed)|negative|downward|drop(?:s|ping|ped)?)",
+    }
+
+
 # Beside "at 60 m" these mean heights above the ground as well as pixels.
 _HEIGHT_LIKE = frozenset({"lst", "elevation", "radiance", "gray"})
 
 
+def quantity_said(word: str) -> str:
+    """The index or band that a word of a phrase names."""
+    return _quantities()[word]
+
+
 def read_analysis(question: Question) -> Asked | None:
     """The analysis that a question asks for, or None where it is about something else."""
+    # "the share of clear pixels" is asked for, not left out of something
+    return _read(question, is_of_sky=True) or _read(question, is_of_sky=False)
+
+
+def _read(question: Question, *, is_of_sky: bool) -> Asked | None:
     t = Text(question.text)
     crs = _crs_said(t)
     if crs is None:
@@ -146,7 +209,7 @@ def read_analysis(question: Question) -> Asked | None:
         t.mark(*grid.span())
         resolution = float(grid["res"]) * (1000 if grid["unit"].startswith("k") else 1)
     scenes = scenes_named(t, question)
-    clear = clear_said(t)
+    clear: Literal["", "clear", "clear_cirrus"] = "" if is_of_sky else clear_said(t)
     spans, is_period = dates_said(t)
     region = t.take(IN_REGION) is not None or t.take(
         r"\b(?:in|within|inside|of|for|over) (?:the |this |my )?(?:selected|drawn|marked|given) "
@@ -155,7 +218,7 @@ def read_analysis(question: Question) -> Asked | None:
     text = re.sub(r"[\0\s]+", " ", t.rest)
     text = re.sub(r"\s+([,.?!])", r"\1", text).strip(" ,.?!:;")
     for kind, pattern in _patterns():
-        if (kind == "regrid") != bool(crs or resolution):
+        if (kind == "regrid") != bool(crs or resolution) or (kind == "sky") != is_of_sky:
             continue
         m = pattern.fullmatch(text)
         if m is None:
@@ -176,9 +239,7 @@ def read_analysis(question: Question) -> Asked | None:
         for key in ("many", "unit", "unit2"):
             if key in groups:
                 groups["in"] = _unit(groups[key])
-        return Asked(
-            kind, quantity, statistic, groups, tuple(spans), is_period, tuple(scenes), clear, region, crs, resolution
-        )
+        return Asked(kind, quantity, statistic, groups, tuple(spans), is_period, tuple(scenes), clear, region, crs, resolution)
     return None
 
 

@@ -10,6 +10,7 @@ from apps.agent.planner.analysis_bands import BandAnalyses
 from apps.agent.planner.analysis_dates import DateAnalyses
 from apps.agent.planner.analysis_grids import GridAnalyses
 from apps.agent.planner.analysis_images import ImageAnalyses
+from apps.agent.planner.analysis_maths import MathsAnalyses
 from apps.agent.planner.analysis_space import SpaceAnalyses
 from apps.agent.planner.analysis_terrain import TerrainAnalyses
 from apps.agent.planner.fields import RefusalError
@@ -38,6 +39,17 @@ _MASKABLE = frozenset(
         "break",
         "correlation",
         "amplitude",
+        "physical",
+        "physical_map",
+        "physical_part",
+        "formula",
+        "ratio",
+        "histogram",
+        "chart",
+        "centre",
+        "pixel_trend_map",
+        "pixel_trend_part",
+        "colours",
     }
 )
 
@@ -48,6 +60,11 @@ def plan_analysis(question: Question, planner: str = "offline") -> Plan | None:
     is_dem = len(question.scenes) == 1 or any("elevation" in s.roles for s in question.scenes)
     if asked is None or (asked.kind == "slope" and not is_dem):
         return None  # the slope of a series over time is the parser's
+    roles = frozenset(r for s in question.scenes for r in s.roles)
+    if asked.is_plain_temperature and ("lst" in roles or not roles & {"thermal1", "thermal2"}):
+        return None  # the figure of a band as any other
+    if asked.kind == "pixel_trend_map" and len(question.scenes) < 3:
+        return None  # a change, and no trend
     builder = AnalysisBuilder(question, asked)
     try:
         recipe = builder.analysis()
@@ -66,12 +83,12 @@ def plan_analysis(question: Question, planner: str = "offline") -> Plan | None:
     )
 
 
-class AnalysisBuilder(GridAnalyses, SpaceAnalyses, TerrainAnalyses, DateAnalyses, BandAnalyses, ImageAnalyses):
+class AnalysisBuilder(GridAnalyses, SpaceAnalyses, TerrainAnalyses, DateAnalyses, BandAnalyses, ImageAnalyses, MathsAnalyses):
     """Fills a plan from an analysis; RefusalError where something is missing."""
 
     def analysis(self) -> AnswerRecipe:
         a = self.asked
-        if not self.question.scenes:
+        if not self.question.scenes and a.kind != "solve":
             raise RefusalError("There is no image to look at; add one.", "NO_ANSWER", {"scenes": True})
         if a.region and self.region is None:
             raise RefusalError(
