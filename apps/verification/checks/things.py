@@ -330,6 +330,9 @@ def rows_recompute(case: Case) -> Finding:
         best = order[rank - 1] if rank <= len(order) else None
         if not any(item.get("zone") == picked and number_of(item["value"]) == best for _, item in known):
             return failed("The row that was picked has not the extreme.", measured=picked, expected=best, at=at)
+    boxes = None if spec.get("where") or spec.get("relation") or spec.get("metric") != "length" else boxes_in_metres(case, spec)
+    if boxes is not None:
+        return _rows_of_boxes(case, spec, boxes)
     try:
         rows = _Rows.of(case, spec)
     except (CannotPlaceError, LayerUnreadableError) as why:
@@ -359,6 +362,24 @@ def rows_recompute(case: Case) -> Finding:
             expected=(total[0] + total[1]) / 2, unit=rows.unit, at=("/evidence/intermediate/numerator",),
         )  # fmt: skip
     return passed("Worked out again, the rows have these figures.", measured=len(known), unit="rows", at=at)
+
+
+def _rows_of_boxes(case: Case, spec: dict[str, Any], boxes: NDArray[np.float64]) -> Finding:
+    """Each row is the long side of the box of its number, and each box has its row."""
+    name, unit, items = str(spec.get("subject") or "subject"), case.observation.result.unit, list(case.items())
+    truth = {f"{name} {i}"[:120]: float(side) for i, side in enumerate(boxes, 1)}
+    at = ("/result/items", "/arguments/spec")
+    for i, item in enumerate(items):
+        zone, mine = str(item.get("zone")), to_si(number_of(item.get("value")) or 0.0, unit)
+        wanted = truth.pop(zone, None)
+        if wanted is None:
+            return failed("A row is that of a box that there is not, or is there twice.", measured=zone[:80], at=at)
+        if mine is None or not abs(mine - wanted) <= 5e-3 * wanted:
+            return failed(f"The box of the row {zone[:60]} has another long side.", measured=mine, expected=wanted, unit="m",
+                          at=(f"/result/items/{i}/value",))  # fmt: skip
+    if truth:
+        return failed("Boxes are missing in the table.", measured=len(items), expected=len(boxes), unit="rows", at=at)
+    return passed("The rows have the long sides of the boxes.", measured=len(items), expected=len(boxes), unit="rows", at=at)
 
 
 def _nobody(case: Case, spec: dict[str, Any]) -> Finding:

@@ -319,7 +319,7 @@ def test_what_is_not_told_is_asked_back(asked: Any, files: dict[str, Any], fish:
         ("What is the perimeter of the fields inside Mill field?", [], "part of their outlines"),
         ("Are the fields larger than 10 ha?", [], "all together"),
         ("What is the smallest lake?", [fish], "noise"),
-        ("Which ship is the largest?", [fish], "boxes"),
+        ("Which ship is the largest?", [fish], "sharper picture"),  # 10 m a pixel
         ("What is the perimeter of the largest field?", [], "extreme of another"),
     ):
         found, _ = asked(text, scenes, list(files.values()))

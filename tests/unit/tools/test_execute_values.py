@@ -153,4 +153,4 @@ def test_composites_of_a_month_and_a_year(shared_data: Path) -> None:
     assert month.sum() == 3
     assert value(months=[12, 1, 2]).result.value == pytest.approx(float(np.nanmean(np.nanmedian(stack[month], axis=0))), rel=1e-6)
     o = value(months=[8], years=[2013])
-    assert o.status.state == "failed" and "no date lies" in o.status.reason
+    assert o.status.state == "failed" and "No date lies" in o.status.reason
