@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from apps.agent.arguments import validate_plan
 from apps.agent.planner.chat import ChatProvider, json_object
 from apps.agent.planner.form import plan_from_form
-from apps.agent.planner.prompts import plan_prompts
+from apps.agent.planner.prompts import plan_prompts, with_unused_marks
 from apps.core.errors import ERROR_CODES, ModelError
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Frozen, JsonMap, Observation, TaskRef
@@ -96,13 +96,13 @@ class LlmPlanner:
         return Cost(model_calls=self.model_calls, tokens=self.tokens)
 
     def plan(self, question: Question) -> Plan:
+        if question.form:
+            return with_unused_marks(plan_from_form(question, planner=self.name), question)
         # marks are read one way, with a model or without
         if question.prompts and (of_marks := plan_prompts(question, self.name)) is not None:
             return of_marks
-        if question.form:
-            return plan_from_form(question, planner=self.name)
         try:
-            return self._ask(question, _brief(question))
+            return with_unused_marks(self._ask(question, _brief(question)), question)
         except ModelError as e:
             logger.warning("%s gave no plan: %s", self.name, e)
             if self.fallback is not None:

@@ -26,7 +26,7 @@ from apps.agent.planner.lexicon import lexicon
 from apps.agent.planner.limits import UNIT, limits_said, names_in
 from apps.agent.planner.measures import measured_fields
 from apps.agent.planner.places import plan_place
-from apps.agent.planner.prompts import plan_prompts
+from apps.agent.planner.prompts import plan_prompts, with_unused_marks
 from apps.agent.planner.roles import read_roles
 from apps.agent.planner.spatial import SIGN, plain_words, put_signs
 from apps.agent.planner.stated import IN_REGION, clear_said, dates_said, scenes_named, span_said
@@ -58,19 +58,15 @@ class OfflinePlanner:
     name = "offline"
 
     def plan(self, question: Question) -> Plan:
-        if question.prompts and (of_marks := plan_prompts(question, self.name)) is not None:
-            return of_marks
         if question.form:
-            return plan_from_form(question)
+            return with_unused_marks(plan_from_form(question), question)
+        return plan_prompts(question, self.name) or with_unused_marks(self._plan_words(question), question)
+
+    def _plan_words(self, question: Question) -> Plan:
         # of a run of spaces patterns would try every way to part it
         question = question.model_copy(update={"text": " ".join(question.text.split())})
         if len(question.text) <= LONGEST:
-            special = (
-                plan_prompts(question, self.name)
-                or plan_place(question, self.name)
-                or plan_landmarks(question, self.name)
-                or plan_analysis(question, self.name)
-            )
+            special = plan_place(question, self.name) or plan_landmarks(question, self.name) or plan_analysis(question, self.name)
             if special is not None:
                 return special
         reading = read_question(question)

@@ -1,7 +1,8 @@
 """Questions about what was marked on the picture: "segment what I marked", "how large is this?", "the perimeter of this lake".
 
-Where marks are given, every question is about them or is refused: a mark is never passed over. Where none is given and the words
-point at something, the plan asks for a mark (NEEDS_PROMPTS). What the thing is called is the person's word; the mask is what the
+Where marks are given and the words point at something in a way that is not read, the question is refused; where they are about
+something else, the plan says that the marks play no part. Where none is given and the words point at something, the plan asks for
+a mark (NEEDS_PROMPTS). What the thing is called is the person's word; the mask is what the
 marks show.
 """
 
@@ -22,6 +23,8 @@ from apps.core.geo.scene import SceneInfo
 from apps.tools.contract import step_reference
 
 TARGET = "what was marked"
+# Longer texts are not read: patterns of words take time by the square of their length.
+LONGEST = 400
 HOW_TO_ASK = "Ask “segment what I marked”, “how large is what I marked?” or “the perimeter of what I marked”"
 _DONE = r"(?:marked|clicked(?: on)?|selected|pointed (?:at|to)|drawn|scribbled(?: on| over)?|boxed|prompted)"
 _WORD = (
@@ -68,6 +71,14 @@ _PATTERNS = tuple(
 )
 
 
+# Words that may mean what is marked.
+_POINTS = re.compile(
+    r"\b(?:(?:this|that|it)(?! (?:image|scene|picture|photo|raster|tile|map|region|year|month|day))|mark\w*|click\w*|scribbl\w*|"
+    r"segment\w*|outlin\w*|delineat\w*|trace|select\w*|prompt\w*|my (?:points?|box|strokes?))\b",
+    re.IGNORECASE,
+)
+
+
 class _RefusalError(Exception):
     """Inside this module: why there is no plan."""
 
@@ -88,7 +99,10 @@ class _Asked:
 
 def plan_prompts(question: Question, planner: str = "offline") -> Plan | None:
     """The plan of such a question; None where nothing is marked and the words are about something else."""
-    asked = _read(question.text)
+    text = " ".join(question.text.split())
+    asked = _read(text) if len(text) <= LONGEST else None
+    if asked is None and not (question.prompts and _POINTS.search(text[:LONGEST])):
+        return None
     if not question.prompts and (asked is None or not _points_at_something(asked, question)):
         return None
     kind = "distance_measurement" if asked is not None and asked.figure == "length" else "area_measurement"
@@ -102,7 +116,7 @@ def plan_prompts(question: Question, planner: str = "offline") -> Plan | None:
                 "NEEDS_PROMPTS",
                 {"prompts": True},
             )
-        if asked is None or question.form is not None:
+        if asked is None:
             raise _RefusalError(
                 "Something is marked to be segmented, and the question does not speak of it alone. "
                 f"{HOW_TO_ASK}, or clear the marks."
@@ -112,11 +126,19 @@ def plan_prompts(question: Question, planner: str = "offline") -> Plan | None:
         return Plan(task=task, planner=planner, reason=why.reason, code=why.code, needs=why.needs)
 
 
+def with_unused_marks(plan: Plan, question: Question) -> Plan:
+    """A plan that is not about the marks, which says so where there are some."""
+    if not question.prompts or not plan.steps:
+        return plan
+    told = f"What is marked plays no part in this question. {HOW_TO_ASK} to use it."
+    return plan.model_copy(update={"warnings": (*plan.warnings, told)})
+
+
 def _points_at_something(asked: _Asked, question: Question) -> bool:
     """Whether words without marks are about a thing that only a mark could show."""
     if question.region is not None or question.landmarks or asked.how == "the":
         return False
-    return asked.is_cut or ((asked.how == "marked" or not asked.noun) and not question.vectors)
+    return asked.is_cut or not question.vectors
 
 
 def _read(text: str) -> _Asked | None:
