@@ -87,7 +87,10 @@ def _reach_m(globe: BaseGeometry) -> float:
 
 def boxes_in_metres(case: Case, spec: dict[str, Any]) -> NDArray[np.float64] | None:
     """Long sides of the boxes that a detector found in a picture without a CRS, in metres of its GSD; None for anything else."""
-    asked = source_of(case, str(spec.get("subject") or "subject"))
+    try:
+        asked = source_of(case, str(spec.get("subject") or "subject"))
+    except CannotPlaceError:
+        return None
     layer = asked.get("layer")
     parent = next((p for p in case.parents if isinstance(layer, dict) and p.id == layer.get("observation")), None)
     scene = next(iter(case.scenes.values())) if len(case.scenes) == 1 else None

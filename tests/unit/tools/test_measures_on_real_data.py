@@ -29,6 +29,7 @@ from shapely.geometry import mapping
 
 from apps.core.evidence.observation import Observation
 from apps.imagery.vectors import vector_read
+from apps.verification.checks import Case, run_checks
 from tests.unit.tools.rasters import Bench, from_file, scene
 from tests.unit.tools.test_cuts_on_the_map import perceived, rows
 from tests.unit.tools.test_measure import mask_of, measure, seen
@@ -431,6 +432,33 @@ def test_the_labelled_vehicles_are_counted_and_measured(labelled: Labelled) -> N
     assert o.result.value == pytest.approx(64 / (height * width * gsd**2 / 1e4), rel=1e-9)
     o = measure(b, {"metric": "boolean", "of": "count", "comparison": {"op": ">", "value": 60}}, ("vehicle", "objects", every))
     assert o.result.value is True
+
+
+def test_long_sides_of_boxes_are_worked_out_again(labelled: Labelled) -> None:
+    """Each, their mean and the largest, in a picture whose metres a person told: by numpy from the corners."""
+    b = labelled.bench
+    every = labelled.found(labelled.boxes, kind="boxes")
+    spec = {"metric": "length", "subject": "vehicle", "length_of": "extent"}
+    sides = np.ptp(labelled.corners, axis=1).max(axis=1) * labelled.gsd
+
+    def told(o: Observation, check: str) -> str:
+        found = run_checks(Case(o, b.question, (every,), (), (), b.layers, None))[0]
+        return next(c.outcome for c in found if c.check == f"consistency.{check}")
+
+    for statistic, figure in (("mean", np.mean), ("median", np.median), ("maximum", np.max), ("minimum", np.min)):
+        o = measure(b, spec | {"statistic": statistic}, ("vehicle", "objects", every))
+        assert o.result.value == pytest.approx(float(figure(sides)), rel=1e-6)
+        assert told(o, "instances_recompute") == "passed"
+        wrong = o.model_copy(update={"result": o.result.model_copy(update={"value": float(figure(sides)) / labelled.gsd})})
+        assert told(wrong, "instances_recompute") == "failed"  # pixels called metres
+    o = measure(b, spec | {"each": "vehicle", "pick": "max"}, ("vehicle", "objects", every))
+    assert [i["value"] for i in o.result.items] == pytest.approx(sides.tolist(), rel=1e-6)
+    assert o.result.value == f"vehicle {int(sides.argmax()) + 1}" and told(o, "rows_recompute") == "passed"
+    listed = [dict(i) for i in o.result.items]
+    listed[0]["value"], listed[20]["value"] = listed[20]["value"], listed[0]["value"]
+    for items in (listed, listed[1:], [*listed[1:], listed[1]]):
+        other = o.model_copy(update={"result": o.result.model_copy(update={"items": tuple(items)})})
+        assert told(other, "rows_recompute") == "failed"
 
 
 def test_the_distances_of_labelled_vehicles(labelled: Labelled) -> None:
