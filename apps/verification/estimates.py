@@ -1,4 +1,4 @@
-"""Statistics of the second look, with how sure they are where only a regular part of the pixels was seen."""
+"""Statistics of the second look, with how sure they are where only a part of the pixels was seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.verification.planes import CannotLookError
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure from a second look. ``is_exact``: over all pixels; else over a regular part, with its standard ``error``."""
+    """A figure from a second look. ``is_exact``: over all pixels; else over a part by lot, with its standard ``error``."""
 
     value: float
     is_exact: bool
@@ -61,12 +61,9 @@ def statistic_value(values: NDArray[Any], name: str) -> float | None:
     return float(how(values)) if how is not None and values.size else None
 
 
-# a regular sample is at least as good as a random one; half as much again for structure that keeps step with it
-_IN_STEP = 1.5
-
-
 def estimate(values: NDArray[np.float64], name: str, step: int = 1, areas: NDArray[np.float64] | None = None) -> Estimate:
-    """A statistic of values that are all there are, or every ``step``-th row and column of them; then with its standard error.
+    """A statistic of values that are all there are (step 1), or of one by lot in each cell of ``step`` × ``step`` pixels; then
+    with its standard error, at most that of a random sample.
     A mean is weighted by ``areas`` where they are given.
 
     CannotLookError where nothing valid was seen.
@@ -77,7 +74,7 @@ def estimate(values: NDArray[np.float64], name: str, step: int = 1, areas: NDArr
     if how is None:
         raise CannotLookError(f"the second look does not follow the statistic {name!r}")
     value, spread = float(how(values)), float(values.std())
-    error = 0.0 if step == 1 else _IN_STEP * _standard_error(values, SAME_STATISTIC.get(name, name), value, spread)
+    error = 0.0 if step == 1 else _standard_error(values, SAME_STATISTIC.get(name, name), value, spread)
     if areas is not None and SAME_STATISTIC.get(name, name) == "mean":
         value = float(np.average(values, weights=areas))
         # unequal weights count as so many fewer values (Kish 1965)

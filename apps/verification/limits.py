@@ -104,7 +104,8 @@ class Limits(BaseModel):
         "are made from samples of the whole extent",
     )
     dense_look_px: int = Field(
-        default=100_000, description="up to this many pixels every one is looked at, above every 2nd, 3rd, … row and column"
+        default=100_000,
+        description="up to this many pixels every one is looked at, above one by lot in each cell of a net of so many cells",
     )
     look_windows: int = Field(default=4, description="windows in which layers of larger scenes are compared")
     look_window_px: int = Field(default=32, description="side of such a window; 4 × 32² = 4,096 pixels")
@@ -112,6 +113,9 @@ class Limits(BaseModel):
     witness_tolerance: float = Field(default=1e-5, description="relative difference of such a pixel that still is the same")
     shift_gain: float = Field(
         default=0.01, description="how much better a mask from prompts may part the picture's colours some pixels off its place"
+    )
+    change_gain: float = Field(
+        default=0.02, description="how much better a mask of change may order the differences some pixels off its place"
     )
     max_layer_px: int = Field(default=4_000_000, description="result layers up to this many pixels are read whole")
     mask_agreement: float = Field(default=0.995, description="share of pixels on which mask and own recomputation must agree")

@@ -49,6 +49,7 @@ from apps.verification.products import (
 )
 from apps.verification.quality import DEFAULT, flagged, quality_band_of
 from apps.verification.ribbons import hot_spots
+from apps.verification.scattered import places_of
 from apps.verification.sights import Sight, scene_of_node, step_of
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -309,7 +310,7 @@ class Look(Sight):
         return [v for v in found if v is not None]
 
     def all_of(self, node_id: str) -> tuple[NDArray[np.float64], int]:
-        """(valid values of a node inside the region, every how many-th row and column they are), made once."""
+        """(valid values of a node inside the region, side of the cells of which each is one), made once."""
         found: tuple[NDArray[np.float64], int] = self.case.kept(
             f"all of:{node_id}",
             lambda: self.gather(lambda w: self.node(node_id, w), scene_of_node(self.case, node_id).grid),
@@ -416,10 +417,8 @@ class Look(Sight):
             return Plane(np.nan_to_num(z), np.isfinite(z))
 
         whole: Plane = self.case.kept(f"hot spots:{node_id}", make)
-        c, r, w, h = window
-        step = step_of(self.case, window)
-        here = np.s_[r : r + h : step, c : c + w : step]
-        return Plane(whole.data[here], whole.valid[here])
+        places = places_of(window, step_of(self.case, window))
+        return Plane(places.take(whole.data, window), places.take(whole.valid, window))
 
     @staticmethod
     def _logic(op: str, planes: list[Plane]) -> Plane:

@@ -15,6 +15,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 from apps.core.geo.grid import Grid, geod_of
 from apps.core.ports import Window
+from apps.verification.scattered import places_of
 
 # Pixels count by their area where the least and the greatest differ by more than this share; so near to it, either is right.
 UNEVEN, NEAR = 0.01, 0.001
@@ -39,23 +40,26 @@ def _on_earth(grid: Grid, columns: NDArray[np.float64], rows: NDArray[np.float64
     )
 
 
-def _areas_at(grid: Grid, columns: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Area in m² of the pixels in those columns and rows, (rows, columns)."""
-    at_column, at_row = np.meshgrid(columns + 0.5, rows + 0.5)
+def _areas_at(grid: Grid, columns: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Area in m² of the pixels in those columns and rows, both (rows, columns)."""
+    at_column, at_row = columns + 0.5, rows + 0.5
     across = _on_earth(grid, at_column + _HALF, at_row) - _on_earth(grid, at_column - _HALF, at_row)
     down = _on_earth(grid, at_column, at_row + _HALF) - _on_earth(grid, at_column, at_row - _HALF)
     return np.asarray(np.linalg.norm(np.cross(across, down), axis=-1) / (2 * _HALF) ** 2)
 
 
 def areas_of(grid: Grid, window: Window | None = None, step: int = 1) -> NDArray[np.float64]:
-    """Area in m² of every ``step``-th row and column of a window's pixels, (rows, columns). ValueError without a CRS."""
+    """Area in m² of the pixels of a window that are looked at, (rows, columns). ValueError without a CRS."""
     if grid.crs is None:
         raise ValueError("pixels of a grid without CRS have no areas of their own")
     left, top, width, height = window or (0, 0, grid.width, grid.height)
-    columns, rows = np.arange(left, left + width, step, dtype=float), np.arange(top, top + height, step, dtype=float)
+    if step > 1:
+        places = places_of((left, top, width, height), step)
+        return _areas_at(grid, places.columns + float(left), places.rows + float(top))
+    columns, rows = np.arange(left, left + width, dtype=float), np.arange(top, top + height, dtype=float)
     at_columns = columns if len(columns) <= _COLUMNS else np.linspace(columns[0], columns[-1], _COLUMNS)
     at_rows = rows if len(rows) <= _ROWS else np.linspace(rows[0], rows[-1], _ROWS)
-    areas = _areas_at(grid, at_columns, at_rows)
+    areas = _areas_at(grid, *np.meshgrid(at_columns, at_rows))
     if len(at_rows) < len(rows):
         areas = np.stack([np.interp(rows, at_rows, areas[:, k]) for k in range(len(at_columns))], axis=1)
     if len(at_columns) == len(columns):
@@ -75,7 +79,7 @@ def spread_of(grid: Grid, window: Window | None = None) -> float:
     if grid.crs is None or width < 1 or height < 1:
         return 0.0
     columns = np.linspace(left, left + width - 1, min(width, _FEW_COLUMNS))
-    areas = _areas_at(grid, columns, np.linspace(top, top + height - 1, min(height, _FEW_ROWS)))
+    areas = _areas_at(grid, *np.meshgrid(columns, np.linspace(top, top + height - 1, min(height, _FEW_ROWS))))
     return float(1 - areas.min() / areas.max())
 
 

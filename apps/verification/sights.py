@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import shapely
@@ -20,6 +21,10 @@ from apps.verification.case import Case
 from apps.verification.formulas import STAND_INS
 from apps.verification.pixel_areas import weights_due
 from apps.verification.planes import KEPT, CannotLookError, Plane, outline_px, same_grid
+from apps.verification.scattered import Places, places_of
+
+# Side of what is read at once of a large window: whole blocks of our COGs.
+_TILE = 1024
 
 
 def scene_of_node(case: Case, node_id: str) -> SceneInfo:
@@ -71,8 +76,28 @@ def look_windows(case: Case, grid: Grid, side: int | None = None) -> tuple[list[
 
 
 def step_of(case: Case, window: Window) -> int:
-    """Every how many-th row and column of a window is looked at."""
+    """The side in pixels of the cells of a window in each of which one pixel is looked at; 1: all are."""
     return max(1, math.ceil(math.sqrt(window[2] * window[3] / case.limits.dense_look_px)))
+
+
+def _tiles(window: Window, limit_px: int) -> list[Window]:
+    """What is read at once of a window: itself up to a limit, else tiles that lie on whole blocks of the grid."""
+    col, row, width, height = window
+    if width * height <= limit_px:
+        return [window]
+
+    def cuts(start: int, length: int) -> list[int]:
+        return [start, *range((start // _TILE + 1) * _TILE, start + length, _TILE), start + length]
+
+    down, across = cuts(row, height), cuts(col, width)
+    return [(x, y, right - x, bottom - y) for y, bottom in pairwise(down) for x, right in pairwise(across)]
+
+
+def _within(places: Places, window: Window, tile: Window) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    """(which of the places lie in a tile, their rows in it, their columns in it)."""
+    rows, columns = places.rows + (window[1] - tile[1]), places.columns + (window[0] - tile[0])
+    here = (rows >= 0) & (rows < tile[3]) & (columns >= 0) & (columns < tile[2])
+    return here, rows[here], columns[here]
 
 
 class Sight:
@@ -100,28 +125,43 @@ class Sight:
 
     def _read(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
         step = step_of(self.case, window)
-        # the reader takes the samples (stored pixels all of them): decoding a hundred million for one in a thousand is waste
-        by_reader = window[2] * window[3] > self.case.limits.full_look_px
         # content-addressed: the same bytes under the same reading rules give the same pixels
-        key = (scene.artifact, scene.grid, scene.bands, scene.fill_rules, indices, window, step, by_reader)
+        key = (scene.artifact, scene.grid, scene.bands, scene.fill_rules, indices, window, step)
         held = KEPT.get(key)
         if held is None:
-            held = self._decode(scene, indices, window, step, by_reader=by_reader)
+            held = self._decode(scene, indices, window, places_of(window, step))
             KEPT.put(key, held)
         return held
 
-    def _decode(self, scene: SceneInfo, indices: tuple[int, ...], window: Window, step: int, *, by_reader: bool) -> Plane:
+    def _decode(self, scene: SceneInfo, indices: tuple[int, ...], window: Window, places: Places) -> Plane:
+        """The pixels at some places of a window. All of a large window is decoded, tile by tile: overviews hold every 2nd, 4th,
+        … pixel, which is no sample of what repeats as often."""
         reader = self.case.open(scene.scene_id)
         if reader is None:
             raise CannotLookError("the source's pixels are not at hand")
-        shape, every = ((-(-window[3] // step), -(-window[2] // step)), 1) if by_reader else (None, step)
-        raw = reader.read(indices, window, shape, physical=False)
         info = {b.index: b for b in scene.bands}
-        # scale and offset are applied here, once, from the scene's own record
-        planes = np.stack(
-            [raw.data[k, ::every, ::every].astype(np.float64) * info[i].scale + info[i].offset for k, i in enumerate(indices)]
-        )
-        return Plane(planes, raw.valid[:, ::every, ::every].copy())
+        planes = np.zeros((len(indices), *places.rows.shape))
+        valid = np.zeros(planes.shape, dtype=bool)
+        for tile in _tiles(window, self.case.limits.full_look_px):
+            here, rows, columns = _within(places, window, tile)
+            if not rows.size:
+                continue
+            raw = reader.read(indices, tile, physical=False)
+            for k, i in enumerate(indices):
+                # scale and offset are applied here, once, from the scene's own record
+                planes[k][here] = raw.data[k, rows, columns].astype(np.float64) * info[i].scale + info[i].offset
+                valid[k][here] = raw.valid[k, rows, columns]
+        return Plane(planes, valid)
+
+    def picture(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
+        """Bands as a picture of the window, its every 2nd, 3rd, … row and column where it is large: for what lies beside what. No
+        figure is made from it."""
+        reader, step = self.case.open(scene.scene_id), step_of(self.case, window)
+        if reader is None:
+            raise CannotLookError("the source's pixels are not at hand")
+        shown = -(-window[3] // step), -(-window[2] // step)
+        raw = reader.read(indices, window, None if step == 1 else shown, physical=False)
+        return Plane(raw.data.astype(np.float64), np.asarray(raw.valid))
 
     # --- region ---------------------------------------------------------------------------------------------------------
     def region(self, grid: Grid, window: Window) -> NDArray[np.bool_] | None:
@@ -158,19 +198,15 @@ class Sight:
 
     def _region(self, grid: Grid, window: Window) -> NDArray[np.bool_]:
         polygon = self._outline(grid)
-        col, row, width, height = window
-        step = step_of(self.case, window)
+        col, row, _, _ = window
+        places = places_of(window, step_of(self.case, window))
         left, top, right, bottom = polygon.bounds
         # centres on the outline by the rule of all regions
-        x = np.arange(0, width, step) + col + 0.5 + CENTRE_NUDGE[0]
-        y = np.arange(0, height, step) + row + 0.5 + CENTRE_NUDGE[1]
-        inside = np.zeros((y.size, x.size), dtype=bool)
-        across, down = (x >= left) & (x <= right), (y >= top) & (y <= bottom)
-        if not across.any() or not down.any():
-            return inside
+        x = places.columns + col + 0.5 + CENTRE_NUDGE[0]
+        y = places.rows + row + 0.5 + CENTRE_NUDGE[1]
+        inside: NDArray[np.bool_] = (x >= left) & (x <= right) & (y >= top) & (y <= bottom)
         shapely.prepare(polygon)
-        xs, ys = np.meshgrid(x[across], y[down])
-        inside[np.ix_(down, across)] = shapely.contains_xy(polygon, xs, ys)
+        inside[inside] = shapely.contains_xy(polygon, x[inside], y[inside])
         return inside
 
     # --- summaries ------------------------------------------------------------------------------------------------------
@@ -193,7 +229,7 @@ class Sight:
         return x0, y0, x1 - x0, y1 - y0
 
     def gather(self, make: Callable[[Window], Plane], grid: Grid) -> tuple[NDArray[np.float64], int]:
-        """(valid values inside the region, every how many-th row and column they are) of a plane."""
+        """(valid values inside the region, side of the cells of which each is one) of a plane."""
         window = self.extent(grid)
         plane = make(window)
         region = self.region(grid, window)

@@ -87,7 +87,7 @@ def boxes_where_the_picture_parts(case: Case) -> Finding:
     try:
         boxes = bounds_of_layer(case, ref)
         step = step_of(case, window)
-        plane = look_of(case).pixels(scene, colours, window)
+        plane = look_of(case).picture(scene, colours, window)
     except (CannotLookError, LayerUnreadableError) as why:
         return not_applicable(str(why))
     boxes = boxes[np.isfinite(boxes).all(axis=1)] / step

@@ -15,6 +15,7 @@ from apps.core.geo.grid import Grid
 from apps.core.geo.measures import area_of_mask_m2
 from apps.core.geo.raster import CENTRE_NUDGE
 from apps.core.geo.scene import SceneInfo
+from apps.core.ports import Window
 from apps.verification.case import (
     Case,
     Finding,
@@ -28,12 +29,12 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.masks import pieces
 from apps.verification.checks.veils import flags_told
 from apps.verification.ground import CannotPlaceError, inside_of, on_plane, place, placed_region, source_of
+from apps.verification.look import look_of
 from apps.verification.planes import CannotLookError, outline_px
 from apps.verification.quality import flagged, quality_band_of
+from apps.verification.scattered import places_of
+from apps.verification.sights import step_of
 from apps.verification.units import dimension, factor
-
-# Scenes of more pixels are looked at in every 2nd, 3rd, … row and column.
-_WHOLE_PX = 4_000_000
 
 
 def is_density(case: Case) -> bool:
@@ -162,7 +163,7 @@ def _things(case: Case, spec: dict[str, Any]) -> tuple[int, int]:
         keep: NDArray[np.bool_] = np.asarray(mask & valid)
         region = _region_px(case, ref.grid)
         if region is not None:
-            keep = np.asarray(keep & _inside(region, ref.grid.width, ref.grid.height, 1))
+            keep = np.asarray(keep & _inside(region, ref.grid.width, ref.grid.height))
         return pieces(keep, corners=True), pieces(keep, corners=False)
     features = [shape(f["geometry"]) for f in case.features(ref)]
     if ref.crs != "image" and case.is_limited:
@@ -174,9 +175,12 @@ def _things(case: Case, spec: dict[str, Any]) -> tuple[int, int]:
     return len(features), len(features)
 
 
-def _inside(region: Any, width: int, height: int, step: int) -> NDArray[np.bool_]:
-    """(rows, columns): True where the centre of every ``step``-th pixel lies in an outline in pixels."""
-    xs, ys = np.meshgrid(np.arange(0, width, step) + 0.5, np.arange(0, height, step) + 0.5)
+def _inside(region: Any, width: int, height: int) -> NDArray[np.bool_]:
+    """(rows, columns): True where a pixel's centre lies in an outline in pixels."""
+    return _contains(region, *np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5))
+
+
+def _contains(region: Any, xs: NDArray[Any], ys: NDArray[Any]) -> NDArray[np.bool_]:
     shapely.prepare(region)
     return np.asarray(shapely.contains_xy(region, xs + CENTRE_NUDGE[0], ys + CENTRE_NUDGE[1]), dtype=bool)
 
@@ -205,18 +209,10 @@ def _ground(case: Case, spec: dict[str, Any]) -> tuple[float, float | None, floa
     if ref.kind == "mask" and ref.grid is not None and case.is_small(ref):
         _, valid = case.mask(ref)
         grid, step = ref.grid, 1
+        region = _region_px(case, grid)
+        asked = np.ones(valid.shape, dtype=bool) if region is None else _inside(region, grid.width, grid.height)
     else:
-        grid = _scene(case, ref).grid
-        step = max(1, math.ceil(math.sqrt(grid.width * grid.height / _WHOLE_PX)))
-        reader = case.open(_scene(case, ref).scene_id)
-        shown = (len(range(0, grid.height, step)), len(range(0, grid.width, step)))
-        if reader is None:
-            raise CannotLookError("the source's pixels are not at hand, so what was seen of the ground is not known")
-        bands = [b.index for b in _scene(case, ref).bands]
-        seen_there = reader.read(bands, out_shape=None if step == 1 else shown, physical=False).valid
-        valid = np.asarray(seen_there.any(axis=0)) & ~_hidden(case, source, ref, shown)
-    region = _region_px(case, grid)
-    asked = np.ones(valid.shape, dtype=bool) if region is None else _inside(region, grid.width, grid.height, step)
+        grid, step, asked, valid = _looked_at(case, source, ref)
     gsd = _gsd(case, source, ref)
     coarse, pixel = grid, gsd
     if step > 1:
@@ -235,20 +231,45 @@ def _ground(case: Case, spec: dict[str, Any]) -> tuple[float, float | None, floa
         seen = area_of_mask_m2(asked & valid, coarse, pixel).area_m2
     except ValueError as error:
         raise CannotPlaceError(str(error)) from error
-    return ground, seen, 5e-3 if step == 1 else 2e-2
+    if step == 1:
+        return ground, seen, 5e-3
+    n = max(1, int(np.count_nonzero(asked & valid)))
+    return ground, seen, max(2e-2, case.limits.sample_sigmas * math.sqrt((1 - n / asked.size) / n))
 
 
-def _hidden(case: Case, source: dict[str, Any], ref: LayerRef, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Where the quality band hides the ground, (rows, columns) of the look, if the things were found without what it hides."""
+def _looked_at(case: Case, source: dict[str, Any], ref: LayerRef) -> tuple[Grid, int, NDArray[np.bool_], NDArray[np.bool_]]:
+    """(grid of what the region spans of the scene, side of the cells in each of which one pixel is looked at, which of those were
+    asked for, which could be seen)."""
+    scene = _scene(case, ref)
+    window, region = (0, 0, scene.grid.width, scene.grid.height), _region_px(case, scene.grid)
+    if region is not None:
+        left, top, right, bottom = region.bounds
+        x0, y0 = max(0, math.floor(left)), max(0, math.floor(top))
+        x1, y1 = min(scene.grid.width, math.ceil(right)), min(scene.grid.height, math.ceil(bottom))
+        if x1 <= x0 or y1 <= y0:
+            raise CannotLookError("the region lies outside of the scene")
+        window = (x0, y0, x1 - x0, y1 - y0)
+    step = step_of(case, window)
+    places, look = places_of(window, step), look_of(case)
+    asked = np.ones(places.rows.shape, dtype=bool)
+    if region is not None:
+        asked = _contains(region, places.columns + window[0] + 0.5, places.rows + window[1] + 0.5)
+    valid = look.pixels(scene, tuple(b.index for b in scene.bands), window).valid.any(axis=0)
+    return scene.grid.window(*window), step, asked, np.asarray(valid & ~_hidden(case, source, ref, window))
+
+
+def _hidden(case: Case, source: dict[str, Any], ref: LayerRef, window: Window) -> NDArray[np.bool_]:
+    """Where the quality band hides the ground, of the pixels looked at, if the things were found without what it hides."""
     scene, asked = _scene(case, ref), source.get("layer")
     parent = next((p for p in case.parents if isinstance(asked, dict) and p.id == asked.get("observation")), None)
-    band, reader = quality_band_of(scene.bands), case.open(scene.scene_id)
+    band = quality_band_of(scene.bands)
     flags = None if parent is None else flags_told(Case(parent, case.question), scene)
-    if flags is None or band is None or reader is None:
-        return np.zeros(shape, dtype=bool)
-    read = reader.read([band.index], out_shape=shape, physical=False)
-    found = flagged(np.asarray(read.data[0], dtype=np.float64), band.scheme, flags)
-    return np.zeros(shape, dtype=bool) if found is None else np.asarray(found | ~read.valid[0])
+    nothing = np.zeros(places_of(window, step_of(case, window)).rows.shape, dtype=bool)
+    if flags is None or band is None:
+        return nothing
+    read = look_of(case).pixels(scene, (band.index,), window)
+    found = flagged(read.data[0], band.scheme, flags)
+    return nothing if found is None else np.asarray(found | ~read.valid[0])
 
 
 def _gsd(case: Case, source: dict[str, Any], ref: LayerRef) -> float | None:

@@ -13,6 +13,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.checks.radiometry import is_reference_ratio
 from apps.verification.look import OPS
 from apps.verification.measured import gsd_of, inside_of_call, limits_the_count, measured_mask, source_layer
+from apps.verification.scattered import places_of
 from apps.verification.sights import step_of
 from apps.verification.units import dimension, factor, to_si
 
@@ -92,10 +93,11 @@ def denominator_is_the_whole(case: Case) -> Finding:
     inside, room = inside_of_call(case, ref), 5e-3
     is_thinned = inside is not None and inside.shape != valid.shape
     if inside is not None and is_thinned:
-        # a region on so many pixels is looked at on every 2nd, 3rd, … row and column
-        step = step_of(case, (0, 0, valid.shape[1], valid.shape[0]))
-        seen = int((valid[::step, ::step] & inside).sum())
-        n, room = seen * step * step, max(room, 9 / math.sqrt(max(seen, 1)))
+        # a region on so many pixels is looked at in a part of them
+        window = (0, 0, valid.shape[1], valid.shape[0])
+        places = places_of(window, step_of(case, window))
+        seen = int((places.take(valid, window) & inside).sum())
+        n, room = round(seen * places.stands_for), max(room, 9 / math.sqrt(max(seen, 1)))
     elif inside is not None:
         n = int((valid & inside).sum())
     area = number_of(n)

@@ -25,6 +25,7 @@ from apps.verification.look import Look, look_of
 from apps.verification.planes import CannotLookError, Plane, same_grid
 from apps.verification.products import NotFollowedError, Pixels, halo_of
 from apps.verification.regrid import Moved, gathered, places_in, sampled
+from apps.verification.scattered import places_of
 from apps.verification.sights import look_windows, scene_of_node, step_of
 
 # layers of fewer pixels are never thinned
@@ -288,10 +289,8 @@ def _compared(case: Case, ref: LayerRef, name: str) -> tuple[int, int, int, int]
     wrong = both = unlike = looked = 0
     for window in _windows(case, ref, name):
         plane: Plane = look.node(name, window)
-        col, row, width, height = window
-        step = step_of(case, window)
-        at = np.s_[row : row + height : step, col : col + width : step]
-        theirs, there = data[at].astype(np.float64), valid[at]
+        places = places_of(window, step_of(case, window))
+        theirs, there = places.take(data, window).astype(np.float64), places.take(valid, window)
         region = look.region(scene.grid, window)
         joint = plane.valid & there
         if ref.kind == "mask":

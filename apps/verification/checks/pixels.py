@@ -18,6 +18,7 @@ from apps.verification.checks.veils import unveiled
 from apps.verification.look import Look, look_of
 from apps.verification.placed import grid_offset
 from apps.verification.planes import CannotLookError, Plane
+from apps.verification.scattered import places_of
 from apps.verification.sights import look_windows, scene_of_node, step_of
 
 
@@ -80,9 +81,9 @@ def _against(
     windows, _ = look_windows(case, grid)
     for col, row, width, height in windows:
         plane = make((col + dc, row + dr, width, height))
-        step = step_of(case, (col, row, width, height))
-        there = valid[row : row + height : step, col : col + width : step]
-        values = data[row : row + height : step, col : col + width : step].astype(np.float64)
+        places = places_of((col, row, width, height), step_of(case, (col, row, width, height)))
+        there = places.take(valid, (col, row, width, height))
+        values = places.take(data, (col, row, width, height)).astype(np.float64)
         mine = plane.valid
         region = look.region(scene.grid, (col + dc, row + dr, width, height))
         joint = mine & there
@@ -278,7 +279,8 @@ def _separation(case: Case, plain: Callable[[Window], Plane], scene: SceneInfo, 
     joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
     if joined.size < 20:
         return {}
-    joined = joined[:: max(1, joined.size // 20_000)]
+    if joined.size > 20_000:
+        joined = np.random.default_rng(joined.size).choice(joined, 20_000, replace=False)
     high, low = joined[joined > threshold], joined[joined <= threshold]
     spread = float(joined.std()) or 1e-9
     out = {"near_threshold": float((np.abs(joined - threshold) < 0.1 * spread).mean())}

@@ -15,6 +15,7 @@ from apps.verification.checks.pixels import mask_maker
 from apps.verification.checks.radiometry import is_reference_ratio
 from apps.verification.look import Look
 from apps.verification.planes import CannotLookError, same_grid
+from apps.verification.scattered import places_of
 from apps.verification.sights import look_windows, step_of
 from apps.verification.units import dimension, to_si
 
@@ -370,13 +371,12 @@ def stand_in_agrees(case: Case) -> Finding:
         if made is None or not same_grid(ref.grid, made[0].grid) or made[4] is None:
             return not_applicable("the rejected method cannot be followed on this grid")
         both = either = 0
-        for col, row, width, height in look_windows(case, ref.grid)[0]:
-            plane = made[1]((col, row, width, height))
-            step = step_of(case, (col, row, width, height))
-            part = np.s_[row : row + height : step, col : col + width : step]
-            keep = plane.valid & valid[part]
-            both += int((keep & mask[part] & (plane.data > 0)).sum())
-            either += int((keep & (mask[part] | (plane.data > 0))).sum())
+        for window in look_windows(case, ref.grid)[0]:
+            plane = made[1](window)
+            places = places_of(window, step_of(case, window))
+            keep, held = plane.valid & places.take(valid, window), places.take(mask, window)
+            both += int((keep & held & (plane.data > 0)).sum())
+            either += int((keep & (held | (plane.data > 0))).sum())
     except (CannotLookError, LayerUnreadableError) as why:
         return not_applicable(str(why))
     finally:

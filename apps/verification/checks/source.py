@@ -21,6 +21,7 @@ from apps.verification.look import Look, look_of
 from apps.verification.measured import value_si, weights_of_node, wrong_weights
 from apps.verification.pixel_areas import areas_of
 from apps.verification.planes import CannotLookError
+from apps.verification.scattered import places_of
 from apps.verification.sights import scene_of_node, step_of
 from apps.verification.units import factor
 
@@ -141,8 +142,8 @@ def _calculation_matches_source(case: Case, node: dict[str, Any]) -> Finding:
     family="consistency",
 )
 def value_matches_source(case: Case) -> Finding:
-    """The value recomputed from the source's pixels with code of the verifier's own: all of a small scene or region, else every
-    2nd, 3rd, … row and column of it."""
+    """The value recomputed from the source's pixels with code of the verifier's own: all of a small scene or region, else
+    pixels by lot, one in each cell of it."""
     node = case.nodes.get(case.output)
     if node is not None and node["op"] == "value.calculate":
         return _calculation_matches_source(case, node)
@@ -202,14 +203,15 @@ def closeness(value: float, truth: Estimate) -> float:
     return float(1 / (1 + (abs(value - truth.value) / max(room, 1e-12)) ** 2))
 
 
-def areas_by_row(grid: Grid, gsd_m: float | None, window: Window, step: int, rows: int) -> NDArray[np.float64]:
-    """Area in m² of the pixels of each row that is looked at, (rows,). CannotLookError where they differ along a row."""
+def areas_by_row(grid: Grid, gsd_m: float | None, window: Window, step: int) -> NDArray[np.float64]:
+    """Area in m² of each pixel of the window that is looked at, by its row. CannotLookError where they differ along a row."""
+    places = places_of(window, step)
     if grid.crs is None:
-        return np.full(rows, (gsd_m or 0.0) ** 2)
+        return np.full(places.rows.shape, (gsd_m or 0.0) ** 2)
     _, at, areas = grid.geodesic_lattice
     if np.ptp(areas, axis=1).max() > 0.02 * areas.max() and step > 1:
         raise CannotLookError("pixels differ in area along a row of this grid, and only some of them are looked at")
-    return np.asarray(np.interp(window[1] + np.arange(rows) * step, at, areas.mean(axis=1)))
+    return np.asarray(np.interp(window[1] + places.rows, at, areas.mean(axis=1)))
 
 
 def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> Estimate:
@@ -224,13 +226,13 @@ def _area_from_source(case: Case, look: Look, scene: SceneInfo, source: str) -> 
     seen = plane.valid if region is None else plane.valid & region
     keep = seen & (plane.data > 0)
     n = int(seen.sum())
-    areas = areas_by_row(grid, scene.gsd_m, window, step, plane.data.shape[0])
+    areas = areas_by_row(grid, scene.gsd_m, window, step)
     pixel = float(areas.mean())
     everything = pixel * window[2] * window[3]
     if step == 1:
         area = area_of_mask_m2(keep, grid.window(*window), scene.gsd_m).area_m2
         return Estimate(area, True, 0.0, n, everything * 1e-3, 0.0, everything)
-    share = estimate((keep * (areas / pixel)[:, None]).ravel(), "mean", step)
+    share = estimate((keep * (areas / pixel)).ravel(), "mean", step)
     return Estimate(everything * share.value, False, everything * share.error, n, everything * share.spread, 0.0, everything)
 
 

@@ -9,7 +9,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from shapely.geometry import shape
 
 from apps.core.evidence.observation import LayerRef
@@ -31,6 +30,7 @@ from apps.verification.checks.catalogue import check
 from apps.verification.look import look_of
 from apps.verification.planes import CannotLookError, Plane, same_grid
 from apps.verification.quality import DEFAULT, quality_band_of
+from apps.verification.scattered import places_of
 from apps.verification.sights import look_windows, step_of
 
 # Modes that say something of the ground; ``evidence`` tells of clouds themselves.
@@ -143,7 +143,7 @@ def hidden_share(case: Case, scene: SceneInfo, flags: tuple[str, ...] = ()) -> f
 
 
 def _hidden(case: Case, scene: SceneInfo, flags: tuple[str, ...]) -> tuple[float, int, int] | None:
-    """(share, pixels looked at, every how many-th row and column)."""
+    """(share, pixels looked at, side of the cells of which each is one)."""
     band = quality_band_of(scene.bands)
     if band is None:
         return None
@@ -255,10 +255,8 @@ def _mask_hidden(case: Case, ref: LayerRef, grid: Grid, scene: SceneInfo, flags:
     mask, valid = case.mask(ref)
     look, n, of = look_of(case), 0, 0
     for window in look_windows(case, grid)[0]:
-        c, r, w, h = window
-        step = step_of(case, window)
         quality = look.flags(scene, window, flags)
-        held: NDArray[np.bool_] = (mask & valid)[r : r + h : step, c : c + w : step]
+        held = places_of(window, step_of(case, window)).take(mask & valid, window)
         n, of = n + int((held & ((quality.data > 0) | ~quality.valid)).sum()), of + int(held.sum())
     return n, of
 

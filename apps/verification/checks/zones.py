@@ -26,6 +26,7 @@ from apps.verification.look import Look, look_of
 from apps.verification.measured import told_weights, wrong_weights
 from apps.verification.pixel_areas import areas_of, weights_due
 from apps.verification.planes import CannotLookError, Plane, outline_px
+from apps.verification.scattered import places_of
 from apps.verification.sights import scene_of_node, step_of
 from apps.verification.units import to_si
 
@@ -200,10 +201,10 @@ def _in_zone(
         raise CannotLookError("a zone lies outside of the scene")
     window = (x0, y0, x1 - x0, y1 - y0)
     step = step_of(look.case, window)
-    plane = look.node(source, window)
-    xs, ys = np.meshgrid(np.arange(0, window[2], step) + x0 + 0.5, np.arange(0, window[3], step) + y0 + 0.5)
+    plane, places = look.node(source, window), places_of(window, step)
+    xs, ys = places.columns + x0 + 0.5 + CENTRE_NUDGE[0], places.rows + y0 + 0.5 + CENTRE_NUDGE[1]
     shapely.prepare(outline)
-    seen = plane.valid & shapely.contains_xy(outline, xs + CENTRE_NUDGE[0], ys + CENTRE_NUDGE[1])
+    seen = plane.valid & shapely.contains_xy(outline, xs, ys)
     region = look.region(grid, window)
     if region is not None:
         seen &= region
@@ -226,8 +227,9 @@ def _zone_from_source(
     if step == 1:
         area = area_of_mask_m2(seen & (plane.data > 0), grid.window(*window), scene.gsd_m).area_m2
         return Estimate(area, True, 0.0, share.n_valid, max(area, 1.0), 0.0, area)
-    areas = np.broadcast_to(areas_by_row(grid, scene.gsd_m, window, step, plane.data.shape[0])[:, None], seen.shape)[seen]
-    pixel = float(areas.mean()) if areas.size else 0.0
-    share = estimate((plane.data[seen] > 0) * areas / max(pixel, 1e-300), "mean", step)
-    whole = pixel * step * step * share.n_valid
-    return Estimate(whole * share.value, False, whole * share.error, share.n_valid, whole * share.spread, 0.0, whole)
+    areas = areas_by_row(grid, scene.gsd_m, window, step)
+    pixel, n = float(areas.mean()), share.n_valid
+    # over the whole window, since how much of it the zone covers is known no better
+    share = estimate(((seen & (plane.data > 0)) * (areas / pixel)).ravel(), "mean", step)
+    whole = pixel * window[2] * window[3]
+    return Estimate(whole * share.value, False, whole * share.error, n, whole * share.spread, 0.0, whole)
