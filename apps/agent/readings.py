@@ -306,7 +306,7 @@ def _bounds(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
 
 
 def _histogram(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
-    """The bins with most pixels, and mean and median beside them; the chart is a layer."""
+    """The bins with most pixels, and mean and median beside them."""
     counted, *others = parts
     rows = [i for i in counted.result.items if _is_number(i.get("low")) and _is_number(i.get("high")) and _is_number(i.get("n"))]
     n = sum(int(str(i["n"])) for i in rows)
@@ -325,19 +325,19 @@ def _histogram(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
     text = (
         f"{_phrase(recipe)}: {n:,} pixels in {len(rows)} bins from {ends[0]} to {ends[1]}, most of them "
         f"({int(str(most['n'])):,}, "
-        f"{share}) from {low} to {high}; {', '.join(told)}; the chart is beside it"
+        f"{share}) from {low} to {high}; {', '.join(told)}"
     )
     value = "; ".join(f"{float(str(i['low'])):.9g} to {float(str(i['high'])):.9g}: {i['n']}" for i in rows)
     return Read(text, value[:20_000], unit)
 
 
 def _charted(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
-    """The values that a chart shows, by date."""
+    """The values of a series, by date."""
     o = parts[0]
     rows = [(str(i["date"])[:10], float(str(i["value"])), str(i.get("unit") or o.result.unit)) for i in o.result.items
             if _is_number(i.get("value")) and i.get("date")]  # fmt: skip
-    if len(rows) < 2 or not o.result.layers:
-        raise ReadingError(f"{_phrase(recipe)}: there are no two values to draw.")
+    if len(rows) < 2:
+        raise ReadingError(f"{_phrase(recipe)}: fewer than two dates have a value.")
     shown = "; ".join(f"{day} {number_text(v, unit)}" for day, v, unit in rows[:LISTED])
     more = f"; and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
     return Read(f"{_phrase(recipe)}: {shown}{more}", "; ".join(f"{day}: {v:.9g}" for day, v, _ in rows)[:20_000], rows[0][2])
@@ -359,23 +359,11 @@ def _centre(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
 
 
 def _pictured(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
-    """A picture was made: between which values its colours lie, or what was drawn on it."""
+    """A picture was made."""
     o = parts[0]
     if not any(layer.kind == "image" for layer in o.result.layers):
         raise ReadingError(f"{_phrase(recipe)}: no picture was made.")
-    output = str(o.arguments.get("output", ""))
-    low, high, unit = (_held(o, output, [k]) for k in ("low", "high", "unit"))
-    told = (
-        f" (from {number_text(low, str(unit))} to {number_text(high, str(unit))})" if _is_number(low) and _is_number(high) else ""
-    )
-    drawn = _held(o, output, ["drawn"])
-    if isinstance(drawn, list):
-        names = [f"{d['n']:,} {d.get('name')}" for d in drawn if isinstance(d, Mapping) and _is_number(d.get("n"))]
-        names += [
-            f"{d['n_px']:,} pixels of {d.get('name')}" for d in drawn if isinstance(d, Mapping) and _is_number(d.get("n_px"))
-        ]
-        told = f" ({'; '.join(names)})" if names else ""
-    return Read(f"{_phrase(recipe)} is kept as a picture{told}", "kept as a picture")
+    return Read(f"{_phrase(recipe)} is kept as a picture", "kept as a picture")
 
 
 READINGS: Mapping[str, Callable[[AnswerRecipe, Sequence[Observation]], Read]] = {

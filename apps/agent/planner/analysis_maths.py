@@ -101,6 +101,11 @@ class MathsAnalyses(PhysicsAnalyses):
                                {"form": ["quantity"]})  # fmt: skip
         return unit
 
+    def _drawn(self, nodes: Nodes, what: str) -> None:
+        """A picture beside the answer, which rests on the figures alone: nobody can work a picture out again."""
+        n = self._execute(nodes, f"The same as {what}, for a person to look at.")
+        self.warnings.append(f"The same is drawn as {what} in step {n}, for a person to look at.")
+
     # --- distributions -------------------------------------------------------------------------------------------------------
     def _plan_histogram(self) -> AnswerRecipe:
         self._named("A histogram")
@@ -111,17 +116,14 @@ class MathsAnalyses(PhysicsAnalyses):
             raise RefusalError("A histogram has 2 to 500 bins.", "BAD_ARGUMENT", {"form": ["bins"]})
         title = self.words.title(self.asked.quantity)
         nodes, last = self._quantity_nodes(scene)
-        counted = [
-            *nodes,
-            self._node("raster.summarize.histogram", [last], "histogram", bins=bins),
-            self._node("image.chart", ["histogram"], "chart", title=f"Histogram of {title}"[:100]),
-        ]
+        counted = [*nodes, self._node("raster.summarize.histogram", [last], "histogram", bins=bins)]
         phrase = f"Histogram of {title}"
         self._say(f"the histogram of {title} in {bins} bins, its mean and its median", scene)
-        steps = [self._execute(counted, f"{phrase} in {bins} equal bins, as a chart.")]
+        steps = [self._execute(counted, f"{phrase} in {bins} equal bins.")]
         for statistic in ("mean", "median"):
             out = self._node("raster.summarize.statistic", [last], statistic=statistic)
             steps.append(self._execute([*nodes, out], f"{statistic.capitalize()} of {title}."))
+        self._drawn([*counted, self._node("image.chart", ["histogram"], "chart", title=phrase[:100])], "a chart")
         self.answer_form = "text"
         return AnswerRecipe(kind="histogram", steps=tuple(steps), options={"phrase": phrase})
 
@@ -134,14 +136,12 @@ class MathsAnalyses(PhysicsAnalyses):
             more, last = self._quantity_nodes(s, str(i))
             nodes += more
             ends.append(last)
-        phrase = f"Chart of the {self._title_of()[0].lower()}{self._title_of()[1:]} of {len(scenes)} dates"
-        nodes += [
-            self._node("raster.summarize.series", ends, "series", statistic=self.form.statistic),
-            self._node("image.chart", ["series"], "chart", title=self._title_of()[:100]),
-        ]
-        self._say(f"a {phrase[0].lower()}{phrase[1:]}", scenes[0], scenes[-1])
-        self.answer_form = "table"
+        phrase = f"{self._title_of()} of {len(scenes)} dates"
+        nodes.append(self._node("raster.summarize.series", ends, "series", statistic=self.form.statistic))
+        self._say(f"the {phrase[0].lower()}{phrase[1:]}, and a chart of them", scenes[0], scenes[-1])
         n = self._execute(nodes, f"{phrase}.")
+        self._drawn([*nodes, self._node("image.chart", ["series"], "chart", title=self._title_of()[:100])], "a chart")
+        self.answer_form = "table"
         return AnswerRecipe(kind="charted", steps=(n,), options={"phrase": phrase})
 
     def _plan_centre(self) -> AnswerRecipe:
@@ -254,15 +254,18 @@ class MathsAnalyses(PhysicsAnalyses):
         nodes: Nodes = [
             self._node("asset.scene", (), "s1", scene=scene.scene_id),
             self._node("raster.product.qa_mask", ["s1"], "flagged", flags=list(flags)),
-            self._node("raster.summarize.share", ["flagged"], "flagged_share"),
         ]
         listed = " or ".join(f.replace("_", " ") for f in flags)
+        last = "flagged"
         if is_clear:
-            nodes.append(self._node("value.calculate", ["flagged_share"], expression="1 - flagged_share", range=[0, 1],
-                                    quantity="clear_share"))  # fmt: skip
-            phrase = f"Share of the pixels that the quality band does not flag as {listed}"
-        else:
-            phrase = f"Share of the pixels that the quality band flags as {listed}"
+            nodes += [
+                self._node("raster.product.math", ["flagged"], "rest", expression="1 - flagged", range=[0, 1], quantity="clear"),
+                self._node("raster.product.threshold", ["rest"], "clear", op=">", value=0.5),
+            ]
+            last = "clear"
+        nodes.append(self._node("raster.summarize.share", [last]))
+        verb = "does not flag" if is_clear else "flags"
+        phrase = f"Share of the pixels that the quality band {verb} as {listed}"
         self.form = self.form.model_copy(update={"mask": ""})
         self._say(f"the {phrase[0].lower()}{phrase[1:]}", scene)
         return self._value(self._execute(nodes, f"{phrase}."), phrase, "%")
@@ -291,14 +294,16 @@ class MathsAnalyses(PhysicsAnalyses):
         scene = self._one()
         self._check_region(scene)
         nodes, last = self._quantity_nodes(scene)
-        params = {"colours": c} if (c := self.asked.get("colours")) else {}
-        title = f"{self.words.title(self.asked.quantity)} in colours"
+        colours = self.asked.get("colours")
+        title = self.words.title(self.asked.quantity)
         title = f"{title[:1].upper()}{title[1:]}"
-        nodes.append(self._node("image.colours", [last], **params))
-        self._say(f"a picture of {self.words.title(self.asked.quantity)} in colours ({c or 'viridis'})", scene)
+        self._say(f"a map of {self.words.title(self.asked.quantity)}, and a picture of it in colours", scene)
         n = self._execute(nodes, f"{title}.")
-        self.answer_form = "text"
-        return AnswerRecipe(kind="pictured", steps=(n,), options={"phrase": title})
+        params = {"colours": colours} if colours else {}
+        self._drawn(
+            [*nodes, self._node("image.colours", [last], "picture", **params)], f"a picture in colours ({colours or 'viridis'})"
+        )
+        return self._layers((n,), title)
 
     def _plan_annotate(self) -> AnswerRecipe:
         said = self.asked.get("target") or self.asked.get("object")
@@ -316,9 +321,9 @@ class MathsAnalyses(PhysicsAnalyses):
         self._check_region(scene)
         title = self.words.title(target)
         layer = self._find(scene, target)
-        phrase = f"The image with {title} drawn on it"
-        self._say(f"the image with {title} drawn on it", scene)
+        self._say(f"a map of {title}, and the image with {title} drawn on it", scene)
         nodes = [self._node("asset.scene", (), "s1", scene=scene.scene_id),
                  self._node("image.annotate", ["s1"], layers=[step_reference(layer)])]  # fmt: skip
-        n = self._add("execute", {"nodes": nodes, "output": "out"}, f"{phrase}.", (layer,))
-        return AnswerRecipe(kind="pictured", steps=(n,), options={"phrase": phrase})
+        n = self._add("execute", {"nodes": nodes, "output": "out"}, f"The image with {title} drawn on it, to look at.", (layer,))
+        self.warnings.append(f"The same is drawn on a copy of the image in step {n}, for a person to look at.")
+        return self._layers((layer,), f"{title[:1].upper()}{title[1:]}")

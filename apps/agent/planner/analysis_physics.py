@@ -123,9 +123,8 @@ class PhysicsAnalyses(AnalysisPieces):
         value = self._coefficient("water_vapour")
         if value is None:
             notes.append(
-                f"The image does not tell the water vapour of the air: {_WATER_VAPOUR:g} g/cm² is assumed. Write “with "
-                "water vapour "
-                "1.2” to take another figure; the temperature rises with it."
+                f"The image does not tell the water vapour of the air: {_WATER_VAPOUR:g} g/cm² is assumed. Write “with water "
+                "vapour 1.2” to take another figure: over a summer's fields 0.8 g/cm² more made the ground 0.9 K warmer."
             )
         elif not 0 <= value <= 8:
             raise RefusalError("A column of water vapour lies between 0 and 8 g/cm².", "BAD_ARGUMENT", {"form": ["water_vapour"]})
@@ -464,9 +463,11 @@ class PhysicsAnalyses(AnalysisPieces):
         nodes: Nodes = []
         self._take(nodes, scene, "red", "red")
         self._take(nodes, scene, "ndwi", "ndwi")
-        self._retrieval(nodes, "all", "turbidity", {"red": "red"})
-        nodes += [self._node("raster.product.threshold", ["ndwi"], "water", op=">", value=0.0),
-                  self._node("raster.product.apply_mask", ["all", "water"], "turbidity")]  # fmt: skip
+        nodes += [
+            self._node("raster.product.threshold", ["ndwi"], "water", op=">", value=0.0),
+            self._node("raster.product.apply_mask", ["red", "water"], "red_of_water"),
+        ]
+        self._retrieval(nodes, "turbidity", "turbidity", {"red": "red_of_water"})
         notes = [("Turbidity is that of the pixels with NDWI > 0, by a law of the red band with coefficients at 645 nm "
                   "(Dogliotti 2015); where "
                   "red reflectance is 0.164 or more it tells nothing.")]  # fmt: skip

@@ -34,9 +34,13 @@ def valid_share(case: Case) -> tuple[str, float] | None:
 
 
 def reads_no_pixels(case: Case) -> bool:
-    """Whether the output is of the catalogue, a scene as such, its place, or outlines: no pixel is read for these."""
+    """Whether the output is of the catalogue, a scene as such, its place, outlines, or numbers alone: no pixel is read for
+    these."""
     node = case.nodes.get(case.output)
-    return node is not None and node["op"] in ("asset.catalog", "asset.bounds", "asset.scene", "vector.zones")
+    if node is None:
+        return False
+    is_of_numbers = node["op"] in ("value.solve", "value.calculate") and not node.get("inputs")
+    return is_of_numbers or node["op"] in ("asset.catalog", "asset.bounds", "asset.scene", "vector.zones")
 
 
 @check(
