@@ -102,6 +102,7 @@ def _footprints(scenes: Iterable[Scene], *, is_world: bool) -> dict[str, Any]:
         "graticule": True,
         "draw": "#id_region",
         "marks": "#ask-marks",
+        "prompts": "#ask-prompts",
         "bounds": WORLD if is_world else _view(centres),
         "layers": [{"id": "footprints", "name": "Footprints", "kind": "geojson", "style": "footprint", "data": data}],
     }

@@ -167,7 +167,7 @@ def map_config(state: RunState, *, only: ObservationState | None = None) -> dict
     else:
         config["size_px"] = [scenes[0].grid.width, scenes[0].grid.height]
     if only is None:
-        config |= {"draw": "#id_region", "marks": "#ask-marks"}
+        config |= {"draw": "#id_region", "marks": "#ask-marks", "prompts": "#ask-prompts"}
     if scenes:
         grid = scenes[0].grid
         config["grid"] = {

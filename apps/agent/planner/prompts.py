@@ -59,7 +59,7 @@ _ALSO = (
     rf"(?:(?:what (?:is )?)?(?:its|the) {_FIGURE}(?: of it| is)?|how (?:large|big) (?:it is|is it))"
 )
 _PATTERNS = tuple(
-    re.compile(rf"{p}{_ON}(?: ?{_IN})?{_ON}")
+    re.compile(rf"{p}{_ON}(?:,? ?{_IN})?{_ON}")
     for p in (
         rf"(?P<cut>{_CUT}) {_X}(?: out)?{_ON}(?P<also>{_ALSO})?",
         rf"how (?:large|big) (?:is|was) {_X}",

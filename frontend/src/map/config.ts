@@ -54,6 +54,8 @@ export interface MapConfig {
   draw?: string | null;
   /** CSS selector of the group of fields of the two marked places (templates/marks.html). */
   marks?: string | null;
+  /** CSS selector of the group of the field of what is to be segmented (templates/prompts.html). */
+  prompts?: string | null;
   /** Ids of two layers compared left | right. */
   swipe?: [string, string] | null;
 }

@@ -11,6 +11,7 @@ import { Inspector } from "./inspect";
 import { legendOf } from "./legend";
 import { Marks } from "./marks";
 import { Measurement } from "./measure";
+import { Prompts } from "./prompts";
 import { hasOneScale, scaleBar } from "./scale";
 import { Swipe } from "./swipe";
 
@@ -58,6 +59,7 @@ export class MapIsland {
   private measurement: Measurement | null = null;
   private inspector: Inspector | null = null;
   private readonly marks: Marks;
+  private readonly prompts: Prompts;
   private dating: Dates | null = null;
   /** Shows the chosen date again, where there are dates. */
   private chosen: () => void = () => undefined;
@@ -83,6 +85,11 @@ export class MapIsland {
       this.pressed();
     });
     this.marks.setHome(this.config.marks ?? null);
+    this.prompts = new Prompts(this.map, element, this.config.crs, this.config.size_px ?? null, () => {
+      if (this.prompts.isOn) this.others("prompts");
+      this.pressed();
+    });
+    this.prompts.setHome(this.config.prompts ?? null);
     this.outlines.isLettered = !this.marks.hasHome;
     this.ground();
     this.layers();
@@ -128,6 +135,7 @@ export class MapIsland {
     if (isMoved) this.fit();
     this.drawing.setField(this.config.draw ?? null);
     this.marks.setHome(this.config.marks ?? null);
+    this.prompts.setHome(this.config.prompts ?? null);
     this.pressed();
   }
 
@@ -176,7 +184,7 @@ export class MapIsland {
     }
     for (const [order, config] of this.config.layers.entries()) {
       // the question's own marks stand in the form, as pins that can be moved
-      if (config.id === "marks" && this.marks.hasHome) continue;
+      if ((config.id === "marks" && this.marks.hasHome) || (config.id === "prompts" && this.prompts.hasHome)) continue;
       const old = this.shown.get(config.id);
       if (old && JSON.stringify(old.config) === JSON.stringify(config)) continue;
       old?.layer.remove();
@@ -326,11 +334,12 @@ export class MapIsland {
   }
 
   /** One thing at a time is done with the pointer: what else is on is switched off. */
-  private others(but: "measure" | "inspect" | "marks" | "draw"): void {
+  private others(but: "measure" | "inspect" | "marks" | "prompts" | "draw"): void {
     if (but !== "draw") this.drawing.stop();
     if (but !== "measure") this.measurement?.set(false);
     if (but !== "inspect") this.inspector?.set(false);
     if (but !== "marks") this.marks.set(false);
+    if (but !== "prompts") this.prompts.set(false);
   }
 
   /** A slider beside the map: which boxes would stand at another score. It looks and changes nothing. */
@@ -397,6 +406,7 @@ export class MapIsland {
       "draw-polygon": () => this.drawing.start("polygon"),
       "draw-clear": () => this.drawing.clear(),
       mark: () => this.marks.set(!this.marks.isOn),
+      prompt: () => this.prompts.set(!this.prompts.isOn),
       swipe: () => this.toggleSwipe(),
       masks: () => this.toggleStyle(["mask", "unseen"]),
       boxes: () => this.toggleStyle(["boxes", "candidates"]),
@@ -450,6 +460,7 @@ export class MapIsland {
       measure: this.measurement?.isOn ?? false,
       inspect: this.inspector?.isOn ?? false,
       mark: this.marks.isOn,
+      prompt: this.prompts.isOn,
       go: this.element.querySelector<HTMLElement>("[data-map-panel=go]")?.hidden === false,
     };
     const has = (styles: string[]): boolean => this.config.layers.some((layer) => hasStyle(layer, styles));
@@ -459,6 +470,7 @@ export class MapIsland {
       masks: has(["mask", "unseen"]),
       boxes: has(["boxes", "candidates"]),
       mark: this.marks.hasHome,
+      prompt: this.prompts.hasHome,
     };
     for (const [name, value] of Object.entries(states)) {
       const button = this.element.querySelector<HTMLElement>(`[data-map=${name}]`);

@@ -303,7 +303,7 @@ export class Marks {
 }
 
 /** Opens the tab, the folded part and the details in which the fields lie. */
-function reveal(field: HTMLElement): void {
+export function reveal(field: HTMLElement): void {
   const folded = field.closest("details");
   if (folded) folded.open = true;
   const panel = field.closest<HTMLElement>("[hidden]");

@@ -3,7 +3,7 @@
 import type * as L from "leaflet";
 
 export interface Strokes {
-  press(at: L.LatLng): void;
+  press(at: L.LatLng, isShifted: boolean): void;
   move(at: L.LatLng): void;
   release(at: L.LatLng): void;
   /** The browser took the finger for something else. */
@@ -19,7 +19,7 @@ export function followStrokes(map: L.Map, isOn: () => boolean, to: Strokes): voi
     pointer = event.pointerId;
     // what ends outside the map ends here all the same
     home.setPointerCapture(pointer);
-    to.press(map.mouseEventToLatLng(event));
+    to.press(map.mouseEventToLatLng(event), event.shiftKey);
   });
   home.addEventListener("pointermove", (event) => {
     if (event.pointerId === pointer) to.move(map.mouseEventToLatLng(event));

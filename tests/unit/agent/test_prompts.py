@@ -49,6 +49,7 @@ def figure(made: Plan) -> tuple[str, str]:
     ("How much area does it cover (in km²)?", ("area", "km2")),
     ("What is the perimeter of what I marked in km?", ("outline", "km")),
     ("How long is the shoreline of this lake?", ("outline", "m")),
+    ("How large is what I marked, in m²?", ("area", "m2")),
     ("segment the lake", ("area", "m2")),
 ])  # fmt: skip
 def test_words_about_the_marked_thing(text: str, wanted: tuple[str, str]) -> None:
