@@ -1,10 +1,11 @@
-"""Plans of several bands: pan-sharpening, principal components, vegetation cover."""
+"""Plans of one image: pan-sharpening, principal components, vegetation cover, percentiles."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from apps.agent.planner.analysis_pieces import AnalysisPieces, Nodes
+from apps.agent.planner.facts import numbered
 from apps.agent.planner.fields import RefusalError
 from apps.core.evidence.plan import AnswerRecipe
 from apps.core.geo.scene import SceneInfo
@@ -104,6 +105,18 @@ class BandAnalyses(AnalysisPieces):
             unit="%",
             options={"phrase": phrase, "node": "out", "path": ["explained"], "first": n, "of": "1"},
         )
+
+    def _plan_percentile(self) -> AnswerRecipe:
+        rank = float(self.asked.get("rank"))
+        if rank > 100:
+            raise RefusalError(f"There is no percentile {rank:g}; they go from 0 to 100.", "BAD_ARGUMENT", {"form": ["rank"]})
+        scene = self._one()
+        self._check_region(scene)
+        nodes, last = self._quantity_nodes(scene)
+        phrase = f"{numbered(rank)} percentile of {self.words.title(self.asked.quantity)}"
+        self._say(f"the {phrase}", scene)
+        nodes.append(self._node("raster.summarize.statistic", [last], statistic="percentile", percentile=rank))
+        return self._value(self._execute(nodes, f"{phrase} over the valid pixels."), phrase)
 
     def _plan_cover(self) -> AnswerRecipe:
         self.form = self.form.model_copy(update={"quantity": "ndvi"})

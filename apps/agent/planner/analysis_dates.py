@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from apps.agent.planner.analysis_pieces import AnalysisPieces, Nodes
+from apps.agent.planner.facts import lowered
 from apps.agent.planner.fields import RefusalError
 from apps.core.evidence.observation import JsonMap
 from apps.core.evidence.plan import AnswerRecipe
@@ -217,6 +218,15 @@ class DateAnalyses(AnalysisPieces):
         ]
         options: JsonMap = {"phrase": phrase, "labels": ["least of the dates", "greatest of the dates"]}
         return AnswerRecipe(kind="difference", steps=tuple(steps), options=options)
+
+    def _plan_extreme_date(self) -> AnswerRecipe:
+        """The greatest or least of the dates' means or medians: that of the pixels is another question."""
+        scenes = self._series(2)
+        is_least = self.asked.get("pick") in ("lowest", "smallest", "least", "minimum")
+        phrase = f"{'Lowest' if is_least else 'Highest'} {lowered(self._title_of())} of {len(scenes)} dates"
+        self._say(f"the {lowered(phrase)}", scenes[0], scenes[-1])
+        params = {"statistic": self.form.statistic, "over": "min" if is_least else "max"}
+        return self._value(self._series_step(scenes, params, f"{phrase}."), phrase)
 
     def _plan_correlation(self) -> AnswerRecipe:
         before, after, nodes, a, b = self._both()

@@ -39,6 +39,8 @@ _MASKABLE = frozenset(
         "break",
         "correlation",
         "amplitude",
+        "percentile",
+        "extreme_date",
         "physical",
         "physical_map",
         "physical_part",

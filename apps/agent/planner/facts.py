@@ -126,6 +126,11 @@ def unique(items: Sequence[str]) -> tuple[str, ...]:
 
 def ordinal(n: int) -> str:
     """second, third, 12th."""
-    words = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
-    tens = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-    return words.get(n, f"{n}{tens}")
+    return {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}.get(n) or numbered(n)
+
+
+def numbered(n: float) -> str:
+    """2nd, 12th, 90th, 97.5th."""
+    if n % 1:
+        return f"{n:g}th"
+    return f"{n:g}{'th' if 10 <= n % 100 <= 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(int(n % 10), 'th')}"
