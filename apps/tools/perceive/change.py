@@ -375,8 +375,10 @@ def _robust_line(y: NDArray[np.float64], x: NDArray[np.float64]) -> tuple[float,
     """(gain, offset) that give ``y`` the mean and deviation of ``x`` where the two agree: within three robust deviations of the
     line before, the first of which gives it the median and the median deviation. Medians of whole numbers alone are a line too
     coarse: one of 9 for 10 makes a tenth of every bright value a difference."""
-    step = max(1, x.size // LINE_SAMPLES)
-    y, x = y[::step], x[::step]
+    if x.size > LINE_SAMPLES:
+        # by lot: every k-th pixel may keep step with what repeats in the picture
+        chosen = np.random.default_rng(x.size).choice(x.size, LINE_SAMPLES, replace=False, shuffle=False)
+        y, x = y[chosen], x[chosen]
     middle_x, middle_y = float(np.median(x)), float(np.median(y))
     spread_x, spread_y = float(np.median(np.abs(x - middle_x))), float(np.median(np.abs(y - middle_y)))
     gain = spread_x / spread_y if spread_x > 0 and spread_y > 0 else 1.0

@@ -8,7 +8,7 @@ scene stands in docs/coverage.md.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,20 +23,21 @@ from apps.core.errors import ModelError
 from apps.core.geo.bands import Band
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader
-from apps.tools.contract import Node, ToolContext
+from apps.tools.contract import Node, ToolCancelledError, ToolContext
+from apps.tools.execute.accumulators import ClassCounts
 from apps.tools.execute.graph import check_graph
 from apps.tools.execute.operators_catalog import level_of_name
 from apps.tools.execute.quality import DEFAULT_FLAGS, quality_band
-from apps.tools.execute.streaming import Engine, LayerPixels
-from apps.tools.perceive.sampling import view_of
+from apps.tools.execute.streaming import Engine, LayerPixels, Program
 from apps.tools.region import RegionMask
 
 METHODS = ("auto", "qa", "csmask", "tests", "none")
 # The network was trained on pixels of about this size.
 NETWORK_GSD_M = 30.0
-# Pixels that a method looks at; a larger scene is thinned, and masks are kept whole up to MASK_PX.
+# Pixels that the network looks at at most; masks are kept whole up to MASK_PX, of larger scenes thinned to this side.
 LOOK_PX = 4_000_000
 MASK_PX = 25_000_000
+KEPT_SIDE, TEST_SIDE = 5_000, 1_024
 _SIX = ("blue", "green", "red", "nir", "swir1", "swir2")
 _NAMES = {"swir1": "swir16", "swir2": "swir22"}
 
@@ -44,7 +45,8 @@ _NAMES = {"swir1": "swir16", "swir2": "swir22"}
 @dataclass(slots=True)
 class Clouds:
     """``masks`` by name (cloud, shadow) with ``valid``, (rows, columns) of the look, one of whose pixels stands for ``step`` of
-    the scene's along an axis; ``method`` and ``evidence`` say how they were found."""
+    the scene's along an axis; ``method`` and ``evidence`` say how they were found. ``counted``: (pixels of each name, valid
+    pixels) of all pixels inside the region, where masks are kept thinned."""
 
     method: str
     masks: dict[str, NDArray[np.bool_]]
@@ -53,6 +55,7 @@ class Clouds:
     evidence: dict[str, JsonValue] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
     bands: tuple[int, ...] = ()
+    counted: tuple[dict[str, int], int] | None = None
 
 
 def clouds_of(ctx: ToolContext, scene: SceneInfo, reader: RasterReader, wanted: str,
@@ -98,8 +101,20 @@ def _by_quality_band(ctx: ToolContext, scene: SceneInfo, reader: RasterReader,
     if engine.failed:
         raise ModelError(f"The quality band could not be read: {next(iter(engine.failed.values()))}")
     first = next(iter(kept.values()))
+    counted = _counted(ctx, program, inside, list(kept)) if first.step > 1 else None
     return Clouds("qa", {n: np.asarray(k.data & k.valid) for n, k in kept.items()}, first.valid, float(first.step),
-                  {"scheme": band.scheme, "flags": {n: list(f) for n, f in groups.items() if f}}, bands=(band.index,)), ""
+                  {"scheme": band.scheme, "flags": {n: list(f) for n, f in groups.items() if f}}, bands=(band.index,),
+                  counted=counted), ""
+
+
+def _counted(ctx: ToolContext, program: Program, inside: RegionMask, names: Sequence[str]) -> tuple[dict[str, int], int]:
+    """(True pixels of masks inside the region, valid pixels there), over all pixels."""
+    engine = Engine(program, reader=ctx.reader, progress=ctx.progress, is_cancelled=ctx.is_cancelled, region=lambda _: inside)
+    found = {n: ClassCounts() for n in names}
+    engine.run([((n,), f) for n, f in found.items()], "Counting flagged pixels")
+    if engine.failed:
+        raise ModelError(f"The quality band could not be read: {next(iter(engine.failed.values()))}")
+    return {n: f.n.get(1, 0) for n, f in found.items()}, found[names[0]].total
 
 
 # --- the network -----------------------------------------------------------------------------------------------------------
@@ -187,11 +202,29 @@ def _by_tests(ctx: ToolContext, scene: SceneInfo, reader: RasterReader,
     if bands is None:
         return None, "the spectral tests need six reflectances from blue to shortwave infrared"
     index = [b.index for b in bands.values()]
-    view = view_of(reader, index, LOOK_PX * len(index))
-    found = potential_clouds(dict(zip(bands, view.data, strict=True))) & view.valid
-    return Clouds("tests", {"cloud": found}, view.valid, view.step, {
+    h, w = scene.grid.shape
+    step = max(1, -(-max(h, w) // KEPT_SIDE)) if h * w > MASK_PX else 1
+    cloud, valid = np.zeros((-(-h // step), -(-w // step)), dtype=bool), np.zeros((-(-h // step), -(-w // step)), dtype=bool)
+    n_cloud = n_valid = 0
+    # whole windows, each pixel tested: of large scenes the mask is kept thinned, and its share is of all pixels
+    side = TEST_SIDE // step * step
+    for r in range(0, h, side):
+        for c in range(0, w, side):
+            if ctx.is_cancelled():
+                raise ToolCancelledError
+            at = (c, r, min(side, w - c), min(side, h - r))
+            read = reader.read(index, at)
+            seen = np.asarray(read.valid.all(axis=0))
+            found = potential_clouds({n: read.data[k].astype(np.float64) for k, n in enumerate(bands)}) & seen
+            here = inside.mask(at)
+            n_cloud, n_valid = n_cloud + int(np.count_nonzero(found & here)), n_valid + int(np.count_nonzero(seen & here))
+            place = np.s_[r // step : -(-(r + at[3]) // step), c // step : -(-(c + at[2]) // step)]
+            cloud[place], valid[place] = found[::step, ::step], seen[::step, ::step]
+        ctx.progress(min(h, r + side), h, "Looking for clouds")
+    return Clouds("tests", {"cloud": cloud}, valid, float(step), {
         "tests": "swir2 > 0.03, NDSI < 0.8, NDVI < 0.8, whiteness < 0.7, blue - 0.5 red > 0.08, nir / swir1 > 0.75",
-        "reference": "Zhu and Woodcock 2012, RSE 118", "limits": "misses thin clouds; tells no shadows"}, bands=tuple(index)), ""
+        "reference": "Zhu and Woodcock 2012, RSE 118", "limits": "misses thin clouds; tells no shadows"}, bands=tuple(index),
+        counted=({"cloud": n_cloud}, n_valid)), ""
 
 
 def on_scene(mask: NDArray[Any], scene: SceneInfo) -> NDArray[Any]:
@@ -205,7 +238,11 @@ def on_scene(mask: NDArray[Any], scene: SceneInfo) -> NDArray[Any]:
 
 
 def shares(found: Clouds, scene: SceneInfo, inside: RegionMask) -> dict[str, Any]:
-    """Shares of the valid pixels of the look (inside the region), by mask."""
+    """Shares of the valid pixels inside the region, by mask: of all, or of the look's where the method sees no more."""
+    if found.counted is not None:
+        held, n = found.counted
+        return {"n_valid": n, "of": "all pixels",
+                **{f"{name}_{what}": v for name, k in held.items() for what, v in (("px", k), ("share", k / n if n else None))}}
     valid = found.valid
     if inside.polygon is not None:
         h, w = valid.shape
@@ -216,7 +253,7 @@ def shares(found: Clouds, scene: SceneInfo, inside: RegionMask) -> dict[str, Any
             here[k] = inside.mask((0, int(r), scene.grid.width, 1))[0, cols]
         valid = valid & here
     n = int(np.count_nonzero(valid))
-    out: dict[str, Any] = {"n_valid": n}
+    out: dict[str, Any] = {"n_valid": n, "of": "all pixels" if found.step == 1 else "pixels of the look"}
     for name, mask in found.masks.items():
         out[f"{name}_px"] = int(np.count_nonzero(mask & valid))
         out[f"{name}_share"] = out[f"{name}_px"] / n if n else None

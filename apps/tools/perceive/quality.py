@@ -3,26 +3,25 @@ scene: valid share, saturation, blur, noise, stripes, clouds and their shadows, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from apps.core.errors import ModelError
 from apps.core.evidence.observation import Configuration, Evidence, LayerRef, Result
-from apps.core.ports import RasterReader
+from apps.core.ports import RasterReader, Window
 from apps.tools.contract import PerceiveArguments, ToolContext, ToolOutcome, input_ref
 from apps.tools.execute.graph import effective_region
 from apps.tools.perceive.clouds import MASK_PX, clouds_of, on_scene, shares
 from apps.tools.perceive.modes import only_scene
-from apps.tools.perceive.sampling import view_of
+from apps.tools.perceive.tallies import Tallies
 from apps.tools.perceive.texture import SIDE, WINDOWS, Patch, texture, windows_over
 from apps.tools.region import RegionMask
 
-# Read at once: a band's quality does not need every pixel of a large scene, and the step is told.
-SAMPLES = 4_000_000
+# Of larger scenes windows are looked at for what neighbours tell (noise, sharpness, stripes); statistics are of all pixels.
+NEIGHBOURS_PX = 4_000_000
 # From this share of jumps in common on, lines are stripes: pictures without any have 0 to 0.1.
 STRIPED = 0.15
 # From which shares on a quality is told as a flag.
@@ -39,33 +38,27 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
     region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     items: list[dict[str, JsonValue]] = []
     flags: list[str] = []
-    n_valid = n_all = 0
-    everywhere: NDArray[np.bool_] | None = None
-    step = 1.0
     whole = RegionMask.of(region, region_crs, scene.grid, scene.name)
-    for number, band in enumerate(scene.bands[:64]):
+    tallies = Tallies(scene, scene.bands[:64], whole)
+    tallies.run(reader, progress=ctx.progress, is_cancelled=ctx.is_cancelled)
+    is_small = scene.grid.width * scene.grid.height <= NEIGHBOURS_PX
+    for number, band in enumerate(tallies.bands):
         if ctx.is_cancelled():
             break
-        view = view_of(reader, [band.index], SAMPLES)
-        step = view.step
-        inside = RegionMask.of(region, region_crs, view.grid, scene.name).mask((0, 0, view.grid.width, view.grid.height))
-        valid = view.valid & inside
-        # a pixel is valid where every band is: counted once, not once a band
-        everywhere = valid if everywhere is None else everywhere & valid
-        n_valid, n_all = max(n_valid, int(valid.sum())), int(inside.sum())
-        ctx.progress(number + 1, min(64, len(scene.bands)), f"Band {band.index}")
-        if not valid.any():
+        ctx.progress(number + 1, len(tallies.bands), f"Band {band.index}")
+        item = tallies.figures(band.index)
+        if not item["n_valid"]:
             items.append({"band": band.index, "role": band.role, "unit": band.unit, "n_valid": 0})
             flags.append(f"band {band.index} has no valid pixel")
             continue
-        item = band_quality(view.data[0], valid, scene.dtype, band.scale, band.offset)
-        patches = [(view.data[0], valid)] if view.step == 1 else _patches(reader, band.index, whole)
-        item |= texture(patches)
+        item |= texture(_patches(reader, band.index, whole, [(0, 0, scene.grid.width, scene.grid.height)] if is_small
+                                 else windows_over(whole.bounds_px)))
         items.append({"band": band.index, "role": band.role, "unit": band.unit, **item})
         flags += [f"band {band.index} {f}" for f in _flags(item)]
-    if not n_valid:
+    if not any(item["n_valid"] for item in items):
         raise ModelError(f"No valid pixel of {scene.name} is left.", code="TOOL_FAILED", needs={"valid_px": True})
-    n_valid = int(everywhere.sum()) if everywhere is not None else 0
+    # a pixel is valid where every band is: counted once, not once a band
+    n_valid, n_all = tallies.n_everywhere, tallies.n_inside
     if len(scene.bands) > 64:
         ctx.log("warning", f"{len(scene.bands)} bands; the first 64 were looked at.")
     clouds, why_none = clouds_of(ctx, scene, reader, str(arguments.options.get("clouds", "auto")), whole)
@@ -102,9 +95,10 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
             source={"method": {"kind": "statistics", "noise": "Immerkær 1996, CVIU 64",
                                "blur": "variance of the Laplacian over the variance of the image",
                                "stripes": "jumps of lines that separate parts of them have in common",
-                               "neighbours": "all" if step == 1 else f"{WINDOWS}² windows of {SIDE} px at full resolution"},
+                               "pixels": "all", "neighbours": "all" if is_small else
+                               f"{WINDOWS}² windows of {SIDE} px at full resolution"},
                     "thresholds": dict(FLAGGED),
-                    "sensor": scene.sensor or "unknown", "resolution_m": scene.effective_gsd_m, "step": step},
+                    "sensor": scene.sensor or "unknown", "resolution_m": scene.effective_gsd_m, "step": 1},
             intermediate={"features": len(items), "candidates": len(scene.bands), "kept": len(items), "valid_px": n_valid,
                           "n_px": n_all, "flags": cast(JsonValue, flags), "clouds": told,
                           "filters": [{"name": "bands looked at", "before": len(scene.bands), "after": len(items)}]},
@@ -115,30 +109,12 @@ def perceive_evidence(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOut
                       "valid_share": n_valid / max(1, n_all)}))
 
 
-def _patches(reader: RasterReader, band: int, region: RegionMask) -> Iterator[Patch]:
+def _patches(reader: RasterReader, band: int, region: RegionMask, windows: Iterable[Window]) -> Iterator[Patch]:
     """Windows of the band at full resolution, with what of them is valid and inside."""
-    for window in windows_over(region.bounds_px):
+    for window in windows:
         got = reader.read([band], window, physical=not reader.info.dtype.startswith("complex"))
         data = np.abs(got.data[0]) if np.iscomplexobj(got.data) else got.data[0]
         yield np.asarray(data, dtype=np.float64), np.asarray(got.valid[0]) & region.mask(window)
-
-
-def band_quality(data: NDArray[np.float64], valid: NDArray[np.bool_], dtype: str, scale: float,
-                 offset: float) -> dict[str, JsonValue]:
-    """Statistics of one band and what they tell of its quality."""
-    values = data[valid]
-    low, high = float(values.min()), float(values.max())
-    quantiles = np.percentile(values, [2, 25, 50, 75, 98])
-    out: dict[str, JsonValue] = {
-        "n_valid": int(values.size), "valid_share": float(valid.mean()), "min": low, "max": high, "mean": float(values.mean()),
-        "std": float(values.std()), "p2": float(quantiles[0]), "p25": float(quantiles[1]), "median": float(quantiles[2]),
-        "p75": float(quantiles[3]), "p98": float(quantiles[4]), "unique": int(min(1_000_000, len(np.unique(values))))}
-    kind = np.dtype(dtype)
-    top = float(np.iinfo(kind).max) * scale + offset if kind.kind in "iu" else high
-    out["saturated_share"] = float((values >= top).mean()) if kind.kind in "iu" else None
-    out["at_max_share"] = float((values == high).mean())
-    out["zero_share"] = float((values == 0).mean())
-    return out
 
 
 def _flags(item: dict[str, Any]) -> list[str]:

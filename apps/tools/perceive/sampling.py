@@ -27,16 +27,16 @@ class View:
     step: float
 
 
-def view_of(reader: RasterReader, bands: Sequence[int], limit: int = VIEW_SAMPLES) -> View:
-    """The bands, whole where ``limit`` samples allow it."""
+def view_of(reader: RasterReader, bands: Sequence[int]) -> View:
+    """The bands, whole where VIEW_SAMPLES allow it."""
     grid = reader.info.grid
     n = grid.width * grid.height * len(bands)
     # complex samples come as they are stored; their amplitude is looked at
     physical = not reader.info.dtype.startswith("complex")
-    if n <= limit:
+    if n <= VIEW_SAMPLES:
         read = reader.read(bands, physical=physical)
         return View(_real(read.data), np.asarray(read.valid.all(axis=0)), grid, 1.0)
-    step = (n / limit) ** 0.5
+    step = (n / VIEW_SAMPLES) ** 0.5
     height, width = max(1, round(grid.height / step)), max(1, round(grid.width / step))
     read = reader.read(bands, None, (height, width), physical=physical)
     a, b, c, d, e, f = grid.transform
