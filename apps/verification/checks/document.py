@@ -33,6 +33,7 @@ _WEIGHTS = "needs a detector with weights and tiles; its boxes are the picture's
 WRITTEN_OUT: dict[str, str] = {
     "completeness.every_tile_processed": _WEIGHTS,
     "consistency.class_is_the_likeliest": "needs a classifier with weights; its record is written out",
+    "consistency.kind_as_on_record": "needs a classifier with weights; its record is written out",
     "consistency.kind_matches_look": "needs a classifier with weights; its record is written out",
     "consistency.probabilities_are_the_models": "needs a classifier with weights; its record is written out",
     "plausibility.gsd_known_to_model": _WEIGHTS,

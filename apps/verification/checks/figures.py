@@ -182,7 +182,7 @@ def kept_within_candidates(case: Case) -> Finding:
 
 @check("interval_holds_value", catches=("wrong unit",), reads=("/result/interval", "/result/value"), family="consistency")
 def interval_holds_value(case: Case) -> Finding:
-    """The interval is ordered and holds the value."""
+    """The interval is ordered and holds the value: one that leaves its own value out contradicts it."""
     interval = case.observation.result.interval
     if interval is None or case.value is None:
         return not_applicable("no interval")
@@ -194,18 +194,9 @@ def interval_holds_value(case: Case) -> Finding:
             measured=case.value,
             expected=[low, high],
             unit=case.observation.result.unit,
-            # a detector that misses many has an interval of what is there, which may lie above what it found
-            severity="warn" if case.kind == "count" and not _is_of_shapes_alone(case) else None,
             at=("/result/interval", "/result/value"),
         )
     return passed("The interval holds the value.", measured=case.value, expected=[low, high], at=("/result/interval",))
-
-
-def _is_of_shapes_alone(case: Case) -> bool:
-    """Whether what is counted was drawn or read, and not found on pixels."""
-    sources = case.arguments.get("sources")
-    held = [s for s in sources if isinstance(s, dict)] if isinstance(sources, list) else []
-    return bool(held) and all(s.get("mode") == "extent" for s in held)
 
 
 def is_one_figure(one: float, other: float) -> bool:

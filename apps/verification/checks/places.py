@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ MOST_WINDOWS = 9
 FAR_ODD = 3.0
 # A window may be so many times larger or smaller on the ground than the views that the look knows.
 ROOM = 1.3
+# As many labels stand on record at most.
+MOST_LABELS = 100
 # Probabilities on record are rounded to four digits.
 _ROUNDING = 2e-4
 
@@ -251,3 +254,81 @@ def class_is_the_likeliest(case: Case) -> Finding:
                     at=("/result/items", "/result/layers"),
                 )
     return passed("The label named is the likeliest.", measured=max(held.values()), at=at)
+
+
+@check(
+    "kind_as_on_record",
+    family="consistency",
+    catches=("out of scope told", "stale artifact", "swapped labels"),
+    reads=("/result/value", "/evidence/intermediate/label_probabilities", "/evidence/validity/in_scope"),
+)
+def kind_as_on_record(case: Case) -> Finding:
+    """The kind of place, the labels' probabilities, the model's own and its scope tell one thing: no kind is named of a picture
+    that is like none, labels are those that were asked for, probabilities make one whole, and the likeliest comes first."""
+    if case.observation.tool != "perceive" or case.kind != "class":
+        return not_applicable("no kind of place")
+    value = case.observation.result.value
+    items = [(str(i.get("class")), p) for i in case.items() if (p := number_of(i.get("p"))) is not None]
+    if not items:
+        return not_applicable("no probabilities")
+    wrong = _out_of_scope(case) if value is not None else None
+    wrong = wrong or _of_other_labels(case, value, items) or _of_other_numbers(case, value, items)
+    if wrong is not None:
+        return wrong
+    return passed("What is told of the kind agrees.", measured=items[0][1], at=("/result/value", "/result/items"))
+
+
+def _out_of_scope(case: Case) -> Finding | None:
+    score, least = case.evidence_number("intermediate", "scope_score"), case.evidence_number("source", "thresholds", "scope")
+    n, outside = (case.evidence_number("intermediate", key) for key in ("windows", "windows_out_of_scope"))
+    is_mostly_outside = n is not None and outside is not None and n > 0 and outside > n / 2
+    if case.evidence("validity", "in_scope") is False or is_mostly_outside:
+        return failed(
+            "The picture is told to be like none of the model's kinds, yet one is named; say that none fits.",
+            measured=False, expected="in the model's scope", at=("/evidence/validity/in_scope", "/result/value"))  # fmt: skip
+    # the score on record is rounded to three digits
+    if score is not None and least is not None and score < least - 1e-3:
+        return failed(
+            "The picture lies beyond the model's scope by its own score, yet a kind is named; say that none fits.",
+            measured=score, expected=f"≥ {least:g}", at=("/evidence/intermediate/scope_score", "/result/value"))  # fmt: skip
+    return None
+
+
+def _of_other_labels(case: Case, value: object, items: list[tuple[str, float]]) -> Finding | None:
+    asked = case.arguments.get("label_space")
+    wanted = {_plain(label) for label in asked} if isinstance(asked, (list, tuple)) else set()
+    other = [name for name in (*((value,) if value is not None else ()), *(c for c, _ in items)) if _plain(name) not in wanted]
+    if wanted and other:
+        return failed(
+            "A kind is named that was not among the labels that were asked for.",
+            measured=str(other[0]), expected=[str(a) for a in asked][:20], at=("/result/value", "/arguments/label_space"))  # type: ignore[union-attr]  # fmt: skip
+    return None
+
+
+def _of_other_numbers(case: Case, value: object, items: list[tuple[str, float]]) -> Finding | None:
+    held, at = dict(items), "/evidence/intermediate"
+    told = case.evidence("intermediate", "label_probabilities")
+    labels = {str(k): v for k, raw in told.items() if (v := number_of(raw)) is not None} if isinstance(told, dict) else {}
+    for name, p in labels.items():
+        if name in held and abs(held[name] - p) > _ROUNDING:
+            return failed(f"{name} has two probabilities on record.", measured=held[name], expected=p,
+                          at=(f"{at}/label_probabilities", "/result/items"))  # fmt: skip
+    rest = case.evidence_number("intermediate", "probability_of_others")
+    whole = sum((labels or held).values()) + (rest or 0.0)
+    is_all = rest is not None or (bool(labels) and not case.arguments.get("label_space"))
+    if is_all and len(labels or held) < MOST_LABELS and abs(whole - 1) > 0.01 + _ROUNDING * len(labels):
+        return failed("The labels' probabilities and that of all else do not add up to one.", measured=whole, expected=1.0,
+                      at=(f"{at}/label_probabilities", f"{at}/probability_of_others"))  # fmt: skip
+    for pointer, ranked in (("/result/items", [p for _, p in items]), (f"{at}/top_of_the_model", list(_top(case).values()))):
+        if any(b > a + _ROUNDING for a, b in pairwise(ranked)):
+            return failed("The likeliest does not come first.", measured=ranked[:5], expected="falling", at=(pointer,))
+    scores = case.evidence("intermediate", "scores")
+    first = number_of(scores[0]) if isinstance(scores, list) and len(scores) == 1 else None
+    if value is not None and first is not None and str(value) in held and abs(first - held[str(value)]) > _ROUNDING:
+        return failed("The score on record is not the probability of the kind that is named.", measured=first,
+                      expected=held[str(value)], at=(f"{at}/scores", "/result/items"))  # fmt: skip
+    named = case.evidence("intermediate", "classes")
+    if value is not None and isinstance(named, list) and named and str(value) not in [str(c) for c in named]:
+        return failed("Another kind stands on record than is named.", measured=str(value), expected=str(named[0]),
+                      at=(f"{at}/classes", "/result/value"))  # fmt: skip
+    return None

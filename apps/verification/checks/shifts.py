@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
 from apps.core.geo.grid import Grid, transformer
 from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed, told_of
 from apps.verification.checks.catalogue import check
+from apps.verification.checks.radiometry import mapping_entries
 from apps.verification.look import look_of
 from apps.verification.marks import vincenty
 from apps.verification.planes import CannotLookError
@@ -79,12 +81,15 @@ def _shift_between_dates(case: Case) -> Finding:
     told = case.observation.evidence.intermediate
     parts, at = told.get("shift_px"), ("/evidence/intermediate/shift_px", "/evidence/intermediate/shift_m")
     pair = [number_of(v) for v in parts] if isinstance(parts, (list, tuple)) else []
-    length = number_of(told.get("shift_length_px"))
-    if case.observation.tool != "perceive" or len(pair) != 2 or pair[0] is None or pair[1] is None or length is None:
+    length, metres = number_of(told.get("shift_length_px")), number_of(told.get("shift_m"))
+    if case.observation.tool != "perceive" or (length is None and metres is None):
         return not_applicable("nothing was co-registered")
+    if len(pair) != 2 or pair[0] is None or pair[1] is None:
+        return inconclusive("The rows and columns of the shift are not on record; hand over shift_px.", at=at)
+    length = math.hypot(pair[0], pair[1]) if length is None else length
     # large images are compared at every 2nd, 3rd, … pixel
     step = number_of(told.get("step")) or 1.0
-    wrong = _wrong_length(case, (pair[0] * step, pair[1] * step), length * step, number_of(told.get("shift_m")), at)
+    wrong = _wrong_length(case, (pair[0] * step, pair[1] * step), length * step, metres, at)
     if wrong is not None:
         return wrong
     return passed("The length of the shift is that of its rows and columns.", measured=length, unit="px", at=at)
@@ -100,6 +105,8 @@ def _wrong_length(
         )
     grid = case.used_scenes[0].grid if case.used_scenes else None
     truth = _shift_on_ground_m(grid, *shift) if metres is not None and grid is not None and grid.crs else None
+    if truth is None and metres is not None and case.used_scenes and case.used_scenes[0].effective_gsd_m:
+        truth = math.hypot(*shift) * case.used_scenes[0].effective_gsd_m
     if metres is None or truth is None or case.is_same(metres, truth, case.limits.gsd_rel_tolerance):
         return None
     return failed(
@@ -128,8 +135,10 @@ def _shift_on_ground_m(grid: Grid, rows: float, cols: float) -> float | None:
     family="consistency",
 )
 def shift_matches_source(case: Case) -> Finding:
-    """The shift that co-registration tells is the one at which the edges of the two sources fit best, found again in whole pixels
-    by the correlation of all of them."""
+    """The shift that co-registration, or a comparison of two dates, tells is the one at which the edges of the two sources fit
+    best, found again in whole pixels by the correlation of all of them."""
+    if case.observation.tool == "perceive":
+        return _dates_match_source(case)
     found = told_of(case, "raster.product.coregister")
     node = next((n for n in case.nodes.values() if n["op"] == "raster.product.coregister"), None)
     if not found or node is None or len(node["inputs"]) != 2:
@@ -153,12 +162,53 @@ def shift_matches_source(case: Case) -> Finding:
         return not_applicable(str(why))
     if edges[0].shape != edges[1].shape:
         return not_applicable("the two lie on different grids")
-    likeness = np.fft.ifft2(np.fft.fft2(edges[0]) * np.conj(np.fft.fft2(edges[1]))).real
-    best = np.unravel_index(int(likeness.argmax()), likeness.shape)
-    peak = [int(b) - n if b > n // 2 else int(b) for b, n in zip(best, likeness.shape, strict=True)]
+    peak, _ = _peak(edges[0], edges[1])
     if any(abs(a - b) > 1.5 for a, b in zip((mine[0], mine[1]), peak, strict=True)):
         return failed("The edges of the two fit best at another shift.", measured=mine, expected=peak, unit="px", at=at)
     return passed("The edges of the two fit best at this shift.", measured=mine, expected=peak, unit="px", at=at)
+
+
+def _peak(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[list[int], float]:
+    """(rows, columns) by which edges fit best, and how alike they are there, in −1 to 1."""
+    norm = float(np.sqrt((one**2).sum() * (other**2).sum()))
+    likeness = np.fft.ifft2(np.fft.fft2(one) * np.conj(np.fft.fft2(other))).real
+    best = np.unravel_index(int(likeness.argmax()), likeness.shape)
+    peak = [int(b) - n if b > n // 2 else int(b) for b, n in zip(best, likeness.shape, strict=True)]
+    return peak, float(likeness.max()) / norm if norm > 0 else 0.0
+
+
+def _dates_match_source(case: Case) -> Finding:
+    """The shift between two dates on one grid, in whole pixels; not applicable where their edges have too little in common."""
+    told, at = case.evidence("intermediate", "shift_px"), ("/evidence/intermediate/shift_px", "/inputs")
+    mine = [number_of(v) for v in told] if isinstance(told, (list, tuple)) else []
+    if len(mine) != 2 or mine[0] is None or mine[1] is None or len(case.used_scenes) != 2:
+        return not_applicable("no shift between two dates")
+    first, second = case.used_scenes
+    entries = mapping_entries(case)
+    held = [sorted({i for _, of, _, i in entries if of == s.scene_id}) for s in (first, second)]
+    is_small = first.grid.width * first.grid.height <= case.limits.full_look_px
+    readers = [case.open(s.scene_id) for s in (first, second)]
+    if first.grid != second.grid or not all(held) or not is_small or (case.evidence_number("intermediate", "step") or 1) != 1:
+        return not_applicable("the two dates are not looked at pixel by pixel on one grid")
+    if readers[0] is None or readers[1] is None or any(s.dtype.startswith("complex") for s in (first, second)):
+        return not_applicable("the source's pixels are not at hand")
+    edges = []
+    for reader, bands in zip((readers[0], readers[1]), held, strict=True):
+        read = reader.read(bands)
+        data, valid = np.asarray(read.data, dtype=np.float64).mean(axis=0), np.asarray(read.valid.all(axis=0))
+        if not valid.any():
+            return not_applicable("no valid pixel")
+        inner = ndimage.binary_erosion(valid, iterations=3)
+        edge = ndimage.gaussian_gradient_magnitude(np.where(valid, data, data[valid].mean()), 1.0)
+        # the brightest edges alone would outvote all others
+        edge = np.minimum(edge, np.percentile(edge[inner], 98)) if inner.any() else edge
+        edges.append((edge - edge[inner].mean()) * inner if inner.any() else edge)
+    peak, likeness = _peak(edges[1], edges[0])
+    if likeness < case.limits.shift_likeness:
+        return not_applicable("the edges of the two dates have too little in common")
+    if any(abs(a - b) > 1.5 for a, b in zip((mine[0], mine[1]), peak, strict=True)):
+        return failed("The edges of the two dates fit best at another shift.", measured=mine, expected=peak, unit="px", at=at)
+    return passed("The edges of the two dates fit best at this shift.", measured=mine, expected=peak, unit="px", at=at)
 
 
 @check(

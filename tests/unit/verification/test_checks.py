@@ -38,6 +38,7 @@ from tests.unit.verification import (
     samples_meanings,
     samples_natives,
     samples_new,
+    samples_perceived,
     samples_places,
     samples_texts,
     samples_veils,
@@ -539,6 +540,7 @@ EXAMPLES |= samples_texts.EXAMPLES
 EXAMPLES |= samples_places.EXAMPLES
 EXAMPLES |= samples_meanings.EXAMPLES
 EXAMPLES |= samples_foreign.EXAMPLES
+EXAMPLES |= samples_perceived.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 
