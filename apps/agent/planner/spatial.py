@@ -13,6 +13,7 @@ from typing import Literal
 
 from apps.agent.planner.attributes import part_signs
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.rewritten import rewritten
 from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
 from apps.core.evidence.plan import Question
 from apps.core.geo.vector import VectorInfo
@@ -81,7 +82,7 @@ class Relation:
 
 def put_signs(text: str, question: Question) -> Found:
     """The small-lettered question with a sign in place of each file, feature and coordinate that it names."""
-    out = Found(_NEIGHBOURS.sub(_that_border, text))
+    out = Found(rewritten(text))
     _coordinates(out)
     _files(out, question.vectors, question)
     _features(out, question.vectors, question.text, has_image=bool(question.scenes))
@@ -101,18 +102,6 @@ def put_signs(text: str, question: Question) -> Found:
     if out.keys:
         out.text = re.sub(" +", " ", out.text)
     return out
-
-
-_NEIGHBOURS = re.compile(
-    r"\b(?:(?:what|which|who|list|name|show(?: me)?|find|give(?: me)?)(?: are)?(?: all)?(?: of)?(?: the)? |(?P<n>how many) )"
-    r"(?:(?:direct |immediate )?neighbou?rs of|neighbou?ring (?P<noun>[a-z]+)(?: of)?|neighbou?rs (?=does|do)) ?(?:does |do )?"
-    r"(?P<of>[^?]+?)(?: have| has)?(?P<end>\W*)$"
-)
-
-
-def _that_border(m: re.Match[str]) -> str:
-    """'what are the neighbours of Germany' → 'which features border Germany'."""
-    return f"{m['n'] or 'which'} {m['noun'] or 'features'} border {m['of']}{m['end']}"
 
 
 def plain_words() -> frozenset[str]:
