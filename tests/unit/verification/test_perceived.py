@@ -17,7 +17,7 @@ from tests.unit.verification.samples import Sample
 from tests.unit.verification.samples_new import looked_at, refined, shore
 from tests.unit.verification.test_judge import judged
 
-MADE = {
+MADE: dict[str, Callable[[], Sample]] = {
     "a field from a stroke": p.field,
     "a field from a point": lambda: p.field(is_stroke=False),
     "a crown from a box": p.crown,
@@ -100,15 +100,15 @@ def test_noise_of_a_band_by_hand() -> None:
     inner = np.s_[1:-1, 1:-1]
     sigma = np.abs(ndimage.convolve(band, mask))[inner].mean() * np.sqrt(np.pi / 2) / 6
     assert float(str(made.observation.result.items[1]["noise"])) == pytest.approx(sigma, rel=1e-6)
-    low, high = (
-        CHECKS["consistency.noise_matches_source"].look(p.EXAMPLES["consistency.noise_matches_source"][1]().case()).expected
-    )  # type: ignore[misc]
-    assert high == pytest.approx(sigma, rel=1e-6)
-    assert 0 <= low <= high  # type: ignore[operator]
+    found = CHECKS["consistency.noise_matches_source"].look(FALSE["ten times the noise"]().case())
+    nir = np.abs(ndimage.convolve(made.bench.stored["s"][3].astype(float), mask))[inner].mean() * np.sqrt(np.pi / 2) / 6
+    assert found.measured == 657.3
+    assert isinstance(found.expected, list)
+    assert found.expected[1] == pytest.approx(nir, rel=1e-6)
 
 
 def test_the_overlap_of_two_masks_by_hand() -> None:
-    first, now = (x.bench.layers.read_mask(x.observation.layer("mask")) for x in (shore(), refined()))
+    first, now = (x.bench.layers.read_mask(x.observation.result.layers[0]) for x in (shore(), refined()))
     known = first[1] & now[1]
     before, after = first[0] & known, now[0] & known
     told = refined().observation.evidence.intermediate
