@@ -16,7 +16,7 @@ from apps.agent.planner.analysis_pieces import AnalysisPieces, Nodes
 from apps.agent.planner.fields import RefusalError
 from apps.agent.planner.lexicon import missing_roles, role_list
 from apps.agent.planner.physical_words import COEFFICIENTS, PRODUCTS
-from apps.agent.units import number_text
+from apps.agent.units import unit_sign
 from apps.core.evidence.plan import AnswerRecipe, Question
 from apps.core.geo.bands import Band
 from apps.core.geo.scene import SceneInfo
@@ -77,7 +77,7 @@ class PhysicsAnalyses(AnalysisPieces):
         sign = _SIGNS.get(self.asked.get("limop") or self.asked.get("rel"), self.asked.get("limop"))
         limit = float(self.asked.get("limit"))
         made.nodes += [self._node("raster.product.threshold", [made.last], "mask", op=sign, value=limit, unit=made.unit), out]
-        phrase = f"{word} where the {made.title} is {sign} {number_text(limit, made.unit)}"
+        phrase = f"{word} where the {made.title} is {sign} {limit:g} {unit_sign(made.unit)}".rstrip()
         self._say(f"the {phrase[0].lower()}{phrase[1:]}", *made.scenes)
         return self._value(self._execute(made.nodes, f"{phrase}."), phrase, unit)
 
@@ -430,6 +430,16 @@ class PhysicsAnalyses(AnalysisPieces):
         nodes, day, night = self._day_and_night()
         last = self._retrieval(nodes, "both", "day_night_mean", {"day": "day", "night": "night"})
         return Product(nodes, last, "temperature in the middle of day and night", (day, night), "K")
+
+    def _make_albedo(self) -> Product:
+        bands = ("blue", "red", "nir", "swir1", "swir2")
+        scene = self._with(*bands, why="Albedo")
+        self._reflects(scene, "Albedo", bands)
+        nodes: Nodes = []
+        for role in bands:
+            self._take(nodes, scene, role, role)
+        last = self._retrieval(nodes, "albedo", "albedo_landsat", {r: r for r in bands})
+        return Product(nodes, last, "broadband albedo by Landsat's bands (Liang 2001)", (scene,))
 
     def _make_inertia(self) -> Product:
         nodes, day, night = self._day_and_night()

@@ -15,6 +15,7 @@ PRODUCTS: Mapping[str, str] = {
     r"(?:at[- ]sensor |toa |top[- ]of[- ]atmosphere )?brightness temperatures?": "brightness",
     r"(?:land |ground |soil |skin )?surface temperatures?|skin temperatures?|lst|temperatures?": "surface",
     r"(?:surface |land |ground |ndvi )?emissivity": "emissivity",
+    r"(?:broadband |surface |shortwave )?albedo": "albedo",
     r"(?:temperature[- ]vegetation )?dryness(?: index)?(?: \(tvdi\))?|tvdi": "tvdi",
     r"(?:apparent )?thermal inertia|ati": "inertia",
     r"(?:diurnal|day[- ](?:to[- ])?night) temperature (?:range|difference|amplitude)|diurnal range": "diurnal",

@@ -128,6 +128,8 @@ def quality_mask_applied(case: Case) -> Finding:
         return perceive_applied(case)
     if case.observation.tool != "execute" or not any("qa" in s.roles for s in case.used_scenes):
         return not_applicable("no quality band")
+    if _is_of_quality_alone(case):
+        return not_applicable("the figure is one of the quality band itself")
     if case.evidence("validity", "quality_mask") in (None, False, "", "none", [], {}):
         cloudy = _flagged_share(case)
         if cloudy is not None and cloudy > case.limits.cloudy_share and quality_masked(case) is not None:
@@ -145,6 +147,13 @@ def quality_mask_applied(case: Case) -> Finding:
             severity="warn",
         )
     return passed("The quality band was used.", at=("/evidence/validity/quality_mask",))
+
+
+def _is_of_quality_alone(case: Case) -> bool:
+    """Whether nothing is read of the scenes but what their quality bands flag."""
+    scenes = {name for name, node in case.nodes.items() if node["op"] == "asset.scene"}
+    readers = [node["op"] for node in case.nodes.values() if scenes & set(node.get("inputs", ()))]
+    return bool(readers) and set(readers) == {"raster.product.qa_mask"}
 
 
 def _flagged_share(case: Case) -> float | None:

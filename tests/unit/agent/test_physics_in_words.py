@@ -178,6 +178,8 @@ def test_thermal_inertia_by_albedo_and_two_temperatures() -> None:
     light = np.stack([np.full((1, 10), v) + 0.002 * np.arange(10) for v in bands.values()])
     bench = Bench(*of_day_and_night(), scene(light, list(bands), unit="reflectance", scene_id="light"))
     albedo = np.tensordot([0.356, 0.13, 0.373, 0.085, 0.072], light, 1)[0] - 0.0018
+    alone = Bench(scene(light, list(bands), unit="reflectance"))
+    assert answered(alone, "What is the mean albedo?")[1].value == pytest.approx(albedo.mean(), rel=1e-6)
     wanted = (1 - albedo) / np.subtract(AQUA["day"], AQUA["night"])
     _, found = answered(bench, "What is the mean thermal inertia?")
     assert found.value == pytest.approx(wanted.mean(), rel=1e-6) and found.unit == "1/K"
