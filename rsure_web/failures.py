@@ -2,7 +2,7 @@
 
 Text with a NUL character is refused before a view sees it: no database keeps it. htmx gets the fragment, an API
 client JSON, everybody else a page; all with the error's own status and an id that is in the log as well. Other
-exceptions are ours: Django's 500, with the same id.
+exceptions are ours: 500, in the same three forms and with an id as well.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from rest_framework.exceptions import ValidationError
 from rest_framework.parsers import JSONParser
 from rest_framework.response import Response
 
 from apps.core.errors import UserError
 from apps.core.ids import new_id
+from rsure_web.presentation import chosen_theme
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +49,45 @@ def answer_of(request: HttpRequest, error: UserError) -> HttpResponse:
         {"code": error.code, "what": error.what, "why": error.why, "fix": error.fix, "error_id": error_id},
         status=error.status,
     )
+
+
+def server_fault(request: HttpRequest) -> HttpResponse:
+    """The answer to an exception that is ours. It asks the database nothing: that may be what failed."""
+    error_id = new_id()
+    log.error("fault", extra={"error_id": error_id, "path": request.path})
+    told = {
+        "code": "FAULT",
+        "what": "The server could not finish this.",
+        "why": "It is a fault of ours and is logged; nothing you entered was changed half-way.",
+        "fix": "Send it once more. If it happens again, tell the administrator the id.",
+    }
+    if wants_json(request):
+        return JsonResponse({"error": {**told, "id": error_id}}, status=500)
+    is_fragment = request.headers.get("HX-Request") == "true"
+    context = {**told, "error_id": error_id, "theme": chosen_theme(request)}
+    return HttpResponse(render_to_string("components/error.html" if is_fragment else "500.html", context), status=500)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """The answer to a request that Django refuses before a view sees it: a body or a form that is too large, a forged address."""
+    if isinstance(exception, RequestDataTooBig):
+        most = f"{settings.DATA_UPLOAD_MAX_MEMORY_SIZE / 2**20:.0f} MiB"
+        error = UserError(
+            "TOO_LARGE", "What was sent is too large.", f"A form or a request holds at most {most}.",
+            "Send less at once. Files go over the page Imagery, in parts.", status=413,
+        )  # fmt: skip
+    elif isinstance(exception, TooManyFieldsSent | TooManyFilesSent):
+        error = UserError(
+            "TOO_LARGE", "What was sent has too many fields.",
+            f"A form holds at most {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,} fields and "
+            f"{settings.DATA_UPLOAD_MAX_NUMBER_FILES:,} files.", "Send less at once.", status=413,
+        )  # fmt: skip
+    else:
+        error = UserError(
+            "BAD_ARGUMENT", "The request cannot be answered.", "It is not what a browser or a client of the API sends.",
+            "Open the page anew and send it again.",
+        )  # fmt: skip
+    return answer_of(request, error)
 
 
 def _fields_told(detail: Any, name: str = "") -> list[str]:

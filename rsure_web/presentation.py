@@ -18,13 +18,16 @@ from django import template
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+
+from apps.agent.units import true_minus, unit_sign, with_sign
+from apps.core.evidence.decision import VERDICT_REASONS
 
 register = template.Library()
 
-# a hyphen that stands for a minus: before a figure, not within a word, a number, a date or a range
-_NEGATIVE = re.compile(r"(?<![\w.:/)\]-])-(?=\.?\d)")
+_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_REASONS = dict(VERDICT_REASONS)
 # values that are names of a program: change_vector, AnnualCrop
 _CODE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 _CAMEL = re.compile(r"(?:[A-Z][a-z]+){2,}")
@@ -262,7 +265,13 @@ def unit(value: Any) -> str:
     """Unit as written on the page; the dimensionless `1` is not shown."""
     if not value or value == "1":
         return ""
-    return {"m2": "m²", "km2": "km²", "ha": "ha", "deg": "°", "degC": "°C", "percent": "%"}.get(str(value), str(value))
+    return "%" if value == "percent" else unit_sign(str(value))
+
+
+@register.filter
+def in_unit(text: Any, value: Any) -> str:
+    """A written figure with its unit behind: 302.4 ha, 14.68°; the figure alone where it has none."""
+    return with_sign(str(text), {"percent": "%", "": "1", "None": "1"}.get(str(value), str(value)))
 
 
 @register.filter
@@ -282,6 +291,12 @@ def utc(value: Any) -> str:
 def words(value: Any) -> str:
     """snake_case as words: object_counting -> object counting."""
     return str(value).replace("_", " ")
+
+
+@register.filter
+def reason_words(value: Any) -> str:
+    """Why a person found an observation wrong, as the page offers it: missed -> Objects or area are missed."""
+    return _REASONS.get(str(value), words(value))
 
 
 def _summary(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -316,7 +331,14 @@ def _range(value: Mapping[str, Any]) -> str:
 @register.filter
 def minus(text: Any) -> str:
     """A true minus sign before a number below zero and between the parts of a formula; dates and names keep their hyphens."""
-    return _NEGATIVE.sub(MINUS, str(text)).replace(" - ", f" {MINUS} ")
+    return true_minus(str(text)).replace(" - ", f" {MINUS} ")
+
+
+@register.filter
+def prose(text: Any) -> SafeString:
+    """A sentence of the record for reading: true minus signs, and no date broken at the end of a line."""
+    said = conditional_escape(minus(text))
+    return mark_safe(_DATE.sub(r'<span class="nowrap">\g<0></span>', said))
 
 
 def _said(text: str) -> str:
@@ -454,7 +476,7 @@ def _row(name: str, value: Any, of: str = "") -> dict[str, Any]:
         "is_part": False,
         "is_missing": value is None,
         # a figure that is broken in two lines reads as another one
-        "is_figure": _is_number(value),
+        "is_figure": _is_number(value) or (isinstance(value, Mapping) and _is_range(value) and not value.get("why")),
         # records and heaps of numbers are summed up in the row and shown whole on demand
         "whole": pretty_json(value) if is_records or is_crowded else "",
     }
@@ -570,12 +592,17 @@ def _nav() -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
+def chosen_theme(request: HttpRequest) -> str:
+    """light or dark as the person chose it; empty where the device decides."""
+    theme = request.COOKIES.get("rsure_theme", "")
+    return theme if theme in ("light", "dark") else ""
+
+
 def page(request: HttpRequest) -> dict[str, Any]:
     """Context processor of base.html: theme, navigation, icons."""
-    theme = request.COOKIES.get("rsure_theme", "")
     path = request.path
     return {
-        "theme": theme if theme in ("light", "dark") else "",
+        "theme": chosen_theme(request),
         "icons_url": icons_url(),
         "nav": [
             {

@@ -6,6 +6,8 @@ from django.urls import include, path
 from rsure_web import pages
 from rsure_web.health import healthz
 
+handler400 = "rsure_web.failures.bad_request"
+handler500 = "rsure_web.failures.server_fault"
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),

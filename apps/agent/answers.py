@@ -28,7 +28,7 @@ from apps.agent.findings import (
 from apps.agent.moves import Open, Stopped
 from apps.agent.readings import READINGS, ReadingError
 from apps.agent.tables_told import change_table_told, change_zone_told, rows_told, table_told, zone_told
-from apps.agent.units import ALIASES, UNIT_PATTERN, carried_text, convert, dimension, number_text
+from apps.agent.units import ALIASES, UNIT_PATTERN, carried_text, convert, dimension, number_text, with_sign
 from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Observation
@@ -277,8 +277,7 @@ def _told(o: Observation, value: float, unit: str, *, is_count: bool = False, is
         return number_text(value, unit, is_count=is_count, is_signed=is_signed), ""
     low, high = (convert(x, o.result.unit, unit) for x in interval)
     shown, span = carried_text(value, (low, high), unit, is_count=is_count, is_signed=is_signed, is_short=True)
-    sign = "" if is_count else shown.partition(" ")[2]
-    return shown, " to ".join(f"{end} {sign}".strip() for end in span.split(" to ")) if span else ""
+    return shown, " to ".join(with_sign(end, "1" if is_count else unit) for end in span.split(" to ")) if span else ""
 
 
 def _node_value(o: Observation, key: str) -> Any:

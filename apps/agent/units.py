@@ -10,7 +10,9 @@ from apps.core.units import UNITS
 from apps.core.units import convert as convert_unit
 
 # Signs of units that nothing is converted to or from.
-_OTHER_SIGNS = {"degC": "°C", "deg": "°"}
+_OTHER_SIGNS = {"degC": "°C", "deg": "°", "degree": "°"}
+# a hyphen that stands for a minus: before a figure, not within a word, a number, a date or a range
+_NEGATIVE = re.compile(r"(?<![\w.:/)\]-])-(?=\.?\d)")
 # How people write units; longest first where one begins another.
 ALIASES: tuple[tuple[str, str], ...] = (
     (r"square\s+kilomet(?:re|er)s?|sq\.?\s*km|km\s*(?:2|²|\^2)|km\*\*2|kilomet(?:re|er)s?\s+squared", "km2"),
@@ -57,6 +59,17 @@ def unit_sign(unit: str) -> str:
     return UNITS[unit].sign if unit in UNITS else _OTHER_SIGNS.get(unit, unit)
 
 
+def with_sign(text: str, unit: str) -> str:
+    """A written number with the sign of its unit: 302.4 ha; that of an angle stands at the number, 14.68°."""
+    sign = unit_sign(unit)
+    return f"{text}{sign}" if sign == "°" else f"{text} {sign}".rstrip()
+
+
+def true_minus(text: str) -> str:
+    """A true minus sign before each number below zero, as people read it; dates and names keep their hyphens."""
+    return _NEGATIVE.sub("\N{MINUS SIGN}", text)
+
+
 def number_text(value: float, unit: str = "1", *, is_count: bool = False, is_signed: bool = False) -> str:
     """A number with sensible digits and its unit: 40,574; 0.530; 302.4 ha; 4.370 km²; −0.218."""
     sign = "+" if is_signed and value > 0 else ""
@@ -71,9 +84,7 @@ def number_text(value: float, unit: str = "1", *, is_count: bool = False, is_sig
         places = math.floor(math.log10(abs(value)))
         decimals = min(max((4 if places >= 2 else 3) - places, 0), 12)
         digits = f"{value:,.{decimals}f}"
-    text = sign + digits.replace("-", "−")
-    shown = unit_sign(unit)
-    return f"{text} {shown}" if shown else text
+    return with_sign(sign + digits.replace("-", "−"), unit)
 
 
 def without_noise(ends: Sequence[float]) -> tuple[float, ...]:
@@ -100,15 +111,14 @@ def carried_text(
     if all(float(end).is_integer() for end in interval):
         decimals = min(decimals, 0) if float(value).is_integer() else decimals
     elif is_short and value and not is_whole:
-        decimals = min(decimals, len(number_text(value, unit).partition(" ")[0].partition(".")[2]))
+        decimals = min(decimals, len(number_text(value, unit).removesuffix(unit_sign(unit)).strip().partition(".")[2]))
 
     def shown(v: float, places: int) -> str:
         # a rounded nothing has no sign
         return f"{round(float(v), places) + 0.0:,.{max(places, 0)}f}".replace("-", "−")
 
     low, high = (shown(end, decimals) for end in interval)
-    sign = number_text(1, unit).partition(" ")[2]
     text = shown(value, 0 if is_whole else decimals)
     if is_signed and value > 0:
         text = f"+{text}"
-    return f"{text} {sign}".strip(), f"{low} to {high}" if low != high else ""
+    return with_sign(text, unit), f"{low} to {high}" if low != high else ""

@@ -48,7 +48,7 @@ def _text(value: Any, how: str) -> str:
 
 
 def _interval(value: Any) -> str:
-    return "" if not value else f"{100 * value[0]:.0f}–{100 * value[1]:.0f} %"
+    return "" if not value else f"{100 * value[0]:.1f}–{100 * value[1]:.1f} %"
 
 
 def heat_step(wrong: float | None) -> int | None:

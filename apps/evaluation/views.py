@@ -17,6 +17,8 @@ from apps.evaluation.account import honest_account
 from apps.evaluation.present import fault_tables, plain_tables, request_tables
 from apps.evaluation.record_sections import SHOWN, record_sections
 
+RECORDS = {"trajectories": "Recorded runs of other agents", "cases": "Single labelled observations"}
+
 
 def _best_fault_reports() -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """(the newest whole run of the bench, else the newest part of one; the newest with faults never seen before), be it measured
@@ -41,7 +43,7 @@ def evaluation_page(request: HttpRequest) -> HttpResponse:
     """Fault bench, recorded runs and single cases, as they were measured last."""
     require_anywhere(cast(User, request.user), "prior_view")
     faults, unseen = _best_fault_reports()
-    records = {kind: reports.latest(kind) for kind in ("trajectories", "cases")}
+    records = {kind: reports.latest(kind) for kind in RECORDS}
     requests = reports.latest("requests")
     context = {
         "faults": faults,
@@ -61,7 +63,7 @@ def evaluation_page(request: HttpRequest) -> HttpResponse:
                     {name: value for name, value in report.items() if name not in SHOWN | {"data", "decisions", "other"}}
                 ),
             }
-            for kind, title in (("trajectories", "Recorded runs of other agents"), ("cases", "Single labelled observations"))
+            for kind, title in RECORDS.items()
             if (report := records[kind])
         ],
         "requests": request_tables(requests) if requests else [],
@@ -81,16 +83,22 @@ def evaluation_page(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
+def evaluation_part(request: HttpRequest, kind: str, n: int) -> HttpResponse:
+    """The n-th section (from 1) of a record: a closed part of the page is fetched as it is opened. NotFoundError for another."""
+    require_anywhere(cast(User, request.user), "prior_view")
+    report = reports.latest(kind) if kind in RECORDS else None
+    sections = record_sections(report) if report else []
+    if not 1 <= n <= len(sections):
+        raise NotFoundError("part of the evaluation")
+    return render(request, "evaluation/section.html", {"section": sections[n - 1], "kind": kind, "title": RECORDS[kind], "n": n})
+
+
+@login_required
+@require_GET
 def evaluation_report(request: HttpRequest, kind: str) -> HttpResponse:
     """The newest report of a kind as JSON, whole. NotFoundError where there is none."""
     require_anywhere(cast(User, request.user), "prior_view")
-    report = (
-        _best_fault_reports()[0]
-        if kind == "faults"
-        else reports.latest(kind)
-        if kind in reports.KINDS
-        else None
-    )
+    report = _best_fault_reports()[0] if kind == "faults" else reports.latest(kind) if kind in reports.KINDS else None
     if report is None:
         raise NotFoundError("report")
     return JsonResponse(report, json_dumps_params={"indent": 1})

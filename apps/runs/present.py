@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from apps.agent.units import true_minus
 from apps.core.evidence.events import SceneReadAnew
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
@@ -120,4 +121,4 @@ def ask_text(state: RunState) -> str:
         lines.append(("No answer: " if state.answer.abstained else "Answer: ") + state.answer.text)
         names = [s.name for s in (state.question.scenes if state.question else ())]
         lines += [f"  Note: {w}" for w in told_once(state.answer.warnings, names)]
-    return "\n".join(lines)
+    return true_minus("\n".join(lines))

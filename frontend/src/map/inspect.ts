@@ -12,7 +12,8 @@ interface Values {
 function said(value: number | boolean | null, unit = ""): string {
   if (value === null) return "not valid";
   if (typeof value === "boolean") return value ? "yes" : "no";
-  return `${figure(value)} ${unitText(unit)}`.trim();
+  const sign = unitText(unit);
+  return `${figure(value)}${sign === "\u00b0" ? "" : " "}${sign}`.trim();
 }
 
 function table(caption: string, rows: [string, string][]): HTMLTableElement {

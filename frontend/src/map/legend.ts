@@ -57,7 +57,7 @@ function bar(legend: Legend): Node[] {
     ends.append(end);
   }
   const unit = unitText(legend.unit);
-  if (unit) ends.lastElementChild?.append(` ${unit}`);
+  if (unit) ends.lastElementChild?.append(unit === "\u00b0" ? unit : ` ${unit}`);
   return [picture, ends];
 }
 

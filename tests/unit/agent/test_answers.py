@@ -436,6 +436,8 @@ def test_units_are_read(text: str, unit: str | None) -> None:
         (0.00001234, "1", "0.00001234"),
         (25.0, "%", "25.00 %"),
         (1234567.8, "m2", "1,234,568 m²"),
+        (14.6837, "degree", "14.68°"),
+        (-7.5, "deg", "−7.500°"),
     ],
 )
 def test_numbers_have_sensible_digits(value_: float, unit: str, text: str) -> None:

@@ -194,3 +194,23 @@ def test_long_lists_are_cut_and_say_how_long_they_are() -> None:
 
 def test_an_empty_check_list_is_named() -> None:
     assert "No rule check applies" in render('{% include "components/check_table.html" %}', checks=[])
+
+
+def test_a_sentence_keeps_its_dates_whole_and_is_escaped() -> None:
+    assert page.prose("NDVI fell by -0.218 <b> from 2002-07-20 on") == (
+        'NDVI fell by −0.218 &lt;b&gt; from <span class="nowrap">2002-07-20</span> on'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "told"),
+    [("302.4", "ha", "302.4 ha"), ("14.7", "degree", "14.7°"), ("5", "1", "5"), ("5", None, "5"), ("5", "", "5")],
+)
+def test_a_figure_stands_before_its_unit(text: str, unit: str | None, told: str) -> None:
+    assert page.in_unit(text, unit) == told
+
+
+def test_a_range_is_not_broken_in_its_numbers_and_a_reason_is_told_in_words() -> None:
+    (row,) = page.evidence_rows({"area": {"low": 0, "high": 51_100_000_000, "unit": "ha"}})
+    assert (row["text"], row["is_figure"]) == ("0 to 51,100,000,000\N{NO-BREAK SPACE}ha", True)
+    assert page.reason_words("missed") == "Objects or area are missed"

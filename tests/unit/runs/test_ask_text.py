@@ -21,6 +21,7 @@ from tests.unit.verification import samples as s
         (12345.678, (9800.0, 14900.0), "m2", ("12,300 m²", "9,800 to 14,900")),
         (-3.14159, (-3.5, -2.7), "K", ("−3.14 K", "−3.50 to −2.70")),
         (-0.3, (-200.0, 200.0), "m", ("0 m", "−200 to 200")),
+        (14.6837, (13.9, 15.4), "degree", ("14.68°", "13.90 to 15.40")),
         (14, (12, 17), "1", ("14", "12 to 17")),
         (0.5302930955641898, (0.5302930955641898, 0.5302930955641898), "1", ("0.530", "")),
         (1e-7, (0.5e-7, 1.5e-7), "1", ("0.000000100", "0.000000050 to 0.000000150")),
@@ -56,6 +57,7 @@ class State:
     plan: Any = None
     failure: Any = None
     answer: Any = None
+    question: Any = None
 
 
 def held(o: Observation) -> Any:
@@ -69,3 +71,14 @@ def test_attempts_of_a_step_are_numbered_and_values_are_rounded() -> None:
         "Observation 1, attempt 1 of 2", "Observation 1, attempt 2 of 2", "Observation 2",
     ]  # fmt: skip
     assert [line.partition("): ")[2].partition(" [")[0] for line in lines] == ["0.530", "no value", "302.35 ha"]
+
+
+def test_a_number_below_zero_has_a_true_minus_and_names_and_dates_keep_their_hyphens() -> None:
+    answer = SimpleNamespace(
+        abstained=True,
+        text="I can't tell (scope score -11.86, at least -5.65 is asked) on 2002-11-25 in p15-32.tif.",
+        warnings=(),
+    )
+    assert ask_text(State({}, answer=answer, failure=None, question=None)) == (  # type: ignore[arg-type]
+        "No answer: I can't tell (scope score −11.86, at least −5.65 is asked) on 2002-11-25 in p15-32.tif."
+    )
