@@ -353,9 +353,9 @@ def _of(alike: Mapping[str, tuple[str, ...]], said: str) -> tuple[str, ...]:
 
 
 # "Wheat and barley area" is one figure where the words say so, else it may be two.
-_TOGETHER = r"\b(?:total|together|combined|altogether|overall|in all)\b"
+TOGETHER = r"\b(?:total|together|combined|altogether|overall|in all)\b"
 # Beside these words "wheat or barley area" names two figures, and not one of both.
-_OF_TWO = (
+OF_TWO = (
     r"\b(?:ratio|differ\w*|compar\w+|versus|vs|larger|bigger|smaller|longer|shorter|more|less|fewer|than|either|respectively)\b"
 )
 
@@ -375,8 +375,8 @@ def _said_before(out: Found, held: list[VectorInfo], noun_of: Callable[[VectorIn
                 if not alike:
                     continue
                 one = rf"{_QUOTES}?(?:{'|'.join(re.escape(k) for k in alike)}){_QUOTES}?(?![\w\-])"
-                joint = "or|and" if re.search(_TOGETHER, out.text) else "or"
-                several = rf"{one}(?:(?:,? (?:{joint})|,) (?:the )?{one})*" if not re.search(_OF_TWO, out.text) else one
+                joint = "or|and" if re.search(TOGETHER, out.text) else "or"
+                several = rf"{one}(?:(?:,? (?:{joint})|,) (?:the )?{one})*" if not re.search(OF_TWO, out.text) else one
                 m = re.search(rf"(?<![\w\-]){_ARTICLE}(?P<said>{several}) *{head}", out.text) or re.search(
                     rf"(?<![\w\-]){_ARTICLE}(?!areas?\b){head} (?:in|of|from) (?:the )?(?P<said>{several})", out.text
                 )

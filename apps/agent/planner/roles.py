@@ -221,9 +221,7 @@ def _relation(t: Text, things: Mapping[int, str], *, is_distance: bool) -> Relat
     if found is None and any(k.startswith("vector:") for k in things.values()):
         found = relation_in(t.rest, things, kinds=("outside",))
     if found is None:
-        found = relation_in(
-            t.rest, things, kinds=("within", "north_of", "south_of", "east_of", "west_of", "overlaps", "touches")
-        )
+        found = relation_in(t.rest, things, kinds=("within", "north_of", "south_of", "east_of", "west_of", "overlaps", "touches"))
     if found is None and not is_distance:
         found = relation_in(t.rest, things, kinds=("between",))
     # "in" of two targets of the image is read elsewhere
@@ -287,9 +285,7 @@ def _zone(t: Text, found: Found, question: Question) -> Roles:
 _OUTSIDE_ZONE = (
     rf"\bnot (?=(?:inside|within|in|less than|closer than)\b)|\boutside(?: of)?(?= +(?:any of |all of )?(?:the )?{SIGN})"
 )
-_PICK_MOST = (
-    r"\b(?:the )?(?:most|largest|biggest|highest|greatest|longest|densest|maximum)\b"
-)
+_PICK_MOST = r"\b(?:the )?(?:most|largest|biggest|highest|greatest|longest|densest|maximum)\b"
 _PICK_LEAST = r"\b(?:the )?(?:least|fewest|smallest|lowest|shortest|minimum)\b"
 
 
@@ -392,6 +388,9 @@ def _picked(t: Text, found: Found, question: Question, key: str) -> Roles:
     most, least = len(re.findall(_PICK_MOST, text)), len(re.findall(_PICK_LEAST, text))
     if most + least != 1:
         return Roles(refusal="Which has the most, or the least, of what? One word should say it.")
+    # "which continent has the most countries": how many of the file's own features share the value
+    of_file = "|".join(s for s, k in found.keys.items() if k == key)
+    is_number = found.by and re.search(rf"(?:{_PICK_MOST}|{_PICK_LEAST}) *(?:(?:number|count) of *)?(?:the )?(?:{of_file})", text)
     word = t.take(_PICK_MOST if most else _PICK_LEAST)
     assert word is not None
     roles = _listed(t, found, question, Roles(each=key, how="verb"))
@@ -402,7 +401,10 @@ def _picked(t: Text, found: Found, question: Question, key: str) -> Roles:
     own = not roles.reference
     said, metric = word[0].split()[-1], ""
     # the word itself may say what is compared: the longest road, the largest district, the densest
-    if own and said in ("largest", "biggest", "smallest") and not t.has(r"\b(?:areas?|lengths?)\b"):
+    if is_number:
+        t.take_all(r"\b(?:number|count) of\b")
+        metric = "count"
+    elif own and said in ("largest", "biggest", "smallest") and not t.has(r"\b(?:areas?|lengths?)\b"):
         metric = "area"
     elif own and said in ("longest", "shortest") and not t.has(r"\blengths?\b"):
         metric = "length"

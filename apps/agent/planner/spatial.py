@@ -13,6 +13,7 @@ from typing import Literal
 
 from apps.agent.planner.attributes import part_signs
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.named_parts import join_named
 from apps.agent.planner.rewritten import rewritten
 from apps.agent.units import UNIT_PATTERN, convert, dimension, unit_of
 from apps.core.evidence.plan import Question
@@ -99,6 +100,8 @@ def put_signs(text: str, question: Question) -> Found:
     if not out.reason and question.vectors:
         _each_of_the_file(out, question.vectors)
         _others_of_the_file(out, question)
+    if not out.reason:
+        join_named(out, question)
     if out.keys:
         out.text = re.sub(" +", " ", out.text)
     return out
@@ -265,7 +268,7 @@ def _held(out: Found, vectors: Iterable[VectorInfo], question: Question) -> None
 
 
 def _ask_which(out: Found, vector: VectorInfo, pattern: str) -> None:
-    """"The buildings" where there are an image and buildings.gpkg: those of the file, or those found in the image?"""
+    """ "The buildings" where there are an image and buildings.gpkg: those of the file, or those found in the image?"""
     is_named = f"vector:{vector.vector_id}" in out.keys.values()
     in_image = r"\b(?:detected|visible|seen|shown|found in|(?:in|on) (?:the|this) (?:image|picture|photo|scene))\b"
     is_told = re.search(in_image, out.text)
@@ -376,7 +379,7 @@ def _only_file(out: Found, vectors: Iterable[VectorInfo], *, has_image: bool) ->
 
 
 def _others_of_the_file(out: Found, question: Question) -> None:
-    """"Countries" beside one that is named are the features of its file, where that is the one file that could be meant."""
+    """ "Countries" beside one that is named are the features of its file, where that is the one file that could be meant."""
     named = {key.split(":")[1].partition("/")[0] for key in out.keys.values() if key.startswith("vector:")}
     files = [v for v in question.vectors if v.vector_id in named and v.n > 1]
     if len(files) != 1 or (not out.by and any(key == f"vector:{files[0].vector_id}" for key in out.keys.values())):

@@ -9,6 +9,7 @@ from typing import Any
 from apps.agent.planner.facts import ordinal
 from apps.agent.planner.fields import EXISTS_MIN_PX, RELATION_WORDS, RefusalError, Where
 from apps.agent.planner.thing_checks import ThingChecks
+from apps.agent.planner.things import Thing
 from apps.core.evidence.plan import AnswerRecipe
 from apps.core.units import UNITS
 from apps.tools.contract import step_reference
@@ -25,6 +26,13 @@ def _clause(said: str, *, is_one: bool) -> str:
     if verb not in _OF_ONE:
         verb, rest = "lie", text
     return f"{_OF_ONE[verb] if is_one else verb} {rest}"
+
+
+def _names_of(thing: Thing) -> tuple[str, ...]:
+    """The names of the features that a thing is, where it is named by them."""
+    if thing.name or thing.vector is None:
+        return (thing.name,) if thing.name else ()
+    return thing.vector.part_values if thing.vector.part_field == thing.vector.name_field else ()
 
 
 class ThingPlans(ThingChecks):
@@ -141,8 +149,8 @@ class ThingPlans(ThingChecks):
         if key != f.target or mine is None or mine.vector is None or mine.name or f.clip or not mine.vector.name_field:
             return {}
         others = [self.things.get(k) for k in (f.reference, *(w.reference for w in f.where))]
-        names = [o.name for o in others if o is not None and o.vector is not None and o.name
-                 and o.vector.file_id == mine.vector.file_id]  # fmt: skip
+        same = [o for o in others if o is not None and o.vector is not None and o.vector.file_id == mine.vector.file_id]
+        names = [n for o in same for n in _names_of(o)]
         if not names:
             return {}
         told = " and ".join(dict.fromkeys(names))

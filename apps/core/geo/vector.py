@@ -139,6 +139,8 @@ class VectorInfo(BaseModel):
         if self.noun == "features":
             raise KeyError("which kinds of geometry the chosen features are is not known")
         listed = self.values.get(field)
+        if field == self.name_field and set(values) <= set(self.names):
+            listed = dict.fromkeys(self.names, 1)
         n = sum(listed[v] for v in values) if listed is not None else self.spreads[field].n
         first = next(iter(self.kinds))
         told = " or ".join(f"“{v.strip()}”" for v in values[:6])
@@ -146,9 +148,13 @@ class VectorInfo(BaseModel):
             told += f" or “{values[6].strip()}”"
         elif len(values) > 7:
             told += f" or one of {len(values) - 6} other values"
+        name = f"{self.name} with {field} {told}"
+        rest = [v for v in listed if v not in values] if listed is not None and len(values) > 7 else []
+        if rest and len(rest) < 7 and field == self.name_field:
+            name = f"{self.name} without {' and '.join(f'“{v.strip()}”' for v in rest)}"
         return self.model_copy(update={
             "vector_id": f"{self.vector_id}/{_escaped(field)}={'|'.join(_escaped(v) for v in values)}",
-            "name": f"{self.name} with {field} {told}", "n": n, "kinds": {first: n}, "names": (), "values": {}, "spreads": {},
+            "name": name[:255], "n": n, "kinds": {first: n}, "names": (), "values": {}, "spreads": {},
             "part_field": field, "part_values": values, "is_n_known": listed is not None})
 
 
