@@ -167,9 +167,10 @@ def _physical_pieces(q: str) -> dict[str, str]:
         "in_warm": rf"(?:,? \(?(?:expressed |given |measured )?in (?:the )?(?P<temp>{warm})\)?)?",
         "in_warm2": rf"(?:,? \(?(?:expressed |given |measured )?in (?:the )?(?P<temp2>{warm})\)?)?",
         "by": r"(?:,? (?:by|with|using|from) (?:the |a )?(?P<how>split[- ]window|single[- ]channel)(?: method| algorithm)?)?",
-        "when": r"(?:,? (?:where|of (?:the )?pixels (?:with|where)|over pixels (?:with|where)) (?:the )?"
+        "when": r"(?:,? (?:where|of (?:the )?(?:pixels|area|land|ground) (?:with|where)|over pixels (?:with|where)) (?:the )?"
         rf"(?P<cond>{q})(?: band| index)?"
-        rf"(?: is| values?| are)? ?(?P<condop>{signs}) ?(?P<condval>{number}))?",
+        rf"(?: is| values?| are)? ?(?:(?P<condop>{signs}) ?(?P<condval>{number})|"
+        rf"between (?P<condlow>{number}) and (?P<condhigh>{number})))?",
         "given": rf"(?P<given>(?:,? ?(?:and |with |using |given |for |at )*(?:an? |the )?(?:{coefficient})"
         rf"(?: of| =| is|:)? ?{number}"
         r"(?: (?:g/cm2|g/cm²|g/cm\^2|k|kelvins?))?)*)",
@@ -178,6 +179,9 @@ def _physical_pieces(q: str) -> dict[str, str]:
         "formula": rf"(?P<formula>(?=[^=<>]*[-+*/^(×·÷]){part}+)",
         "one": rf"(?:the )?(?P<one>{q})(?: band)?",
         "two": rf"(?:the )?(?P<two>{q})(?: band)?",
+        "rises": r"(?P<way>ris(?:es|ing)|increas(?:es|ing)|grow(?:s|ing)|fall(?:s|ing)|decreas(?:es|ing)|declin(?:es|ing))",
+        "rising": r"(?P<way>rising|increasing|growing|falling|decreasing|declining)",
+        "rising_noun": r"(?P<noun>rise|increase|growth|fall|decrease|decline)",
         "rise": r"(?P<way>ris(?:e|es|ing|en)|rose|increas(?:e|es|ing|ed)|grow(?:s|ing)?|grew|positive|upward|"
         r"fall(?:s|ing|en)?|fell|decreas(?:e|es|ing|ed)|declin(?:e|es|ing|ed)|negative|downward|drop(?:s|ping|ped)?)",
     }

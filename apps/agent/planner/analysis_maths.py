@@ -188,7 +188,7 @@ class MathsAnalyses(PhysicsAnalyses):
 
     def _trend_words(self, n: int) -> tuple[str, bool, str]:
         """(up, down or '', whether it is tested, the words) of the trend that is asked for."""
-        said = self.asked.get("way")
+        said = self.asked.get("way") or self.asked.get("noun")
         way = "" if not said else "up" if re.match(r"ris|increas|grow|gain|positive|upward", said) else "down"
         is_tested = bool(self.asked.get("sig") or self.asked.get("sig2"))
         name = self.words.title(self.asked.quantity)

@@ -74,7 +74,7 @@ class PhysicsAnalyses(AnalysisPieces):
         out, unit, word = self._part("mask")
         if word == "Area":
             self._needs_ground(made.scenes[0])
-        sign = _SIGNS.get(self.asked.get("limop") or self.asked.get("rel"), self.asked.get("limop"))
+        sign = self._sign("limop", "rel")
         limit = float(self.asked.get("limit"))
         made.nodes += [self._node("raster.product.threshold", [made.last], "mask", op=sign, value=limit, unit=made.unit), out]
         phrase = f"{word} where the {made.title} is {sign} {limit:g} {unit_sign(made.unit)}".rstrip()
@@ -575,11 +575,26 @@ class PhysicsAnalyses(AnalysisPieces):
         if scene.grid != made.scenes[0].grid:
             raise RefusalError(f"{scene.name} and {made.scenes[0].name} lie on different grids.", "NO_ANSWER", {"scenes": True})
         at = name if any(n["id"] == name for n in made.nodes) else self._take(made.nodes, scene, name, "condition")
-        sign = _SIGNS.get(self.asked.get("condop"), self.asked.get("condop"))
-        limit = float(self.asked.get("condval"))
-        made.nodes += [
-            self._node("raster.product.threshold", [at], "where", op=sign, value=limit),
-            self._node("raster.product.apply_mask", [made.last, "where"], "kept"),
+        if self.asked.get("condlow"):
+            low, high = float(self.asked.get("condlow")), float(self.asked.get("condhigh"))
+            limits, told = [(">=", low), ("<=", high)], f"{low:g} ≤ {self.words.title(name)} ≤ {high:g}"
+        else:
+            sign, limit = self._sign("condop"), float(self.asked.get("condval"))
+            limits, told = [(sign, limit)], f"{self.words.title(name)} {sign} {limit:g}"
+        masks = [
+            self._node("raster.product.threshold", [at], f"where{i}", op=op, value=value)
+            for i, (op, value) in enumerate(limits, start=1)
         ]
+        made.nodes += masks
+        where = "where1"
+        if len(masks) > 1:
+            where = "where"
+            made.nodes.append(self._node("raster.product.logic", [m["id"] for m in masks], where, op="and"))
+        made.nodes.append(self._node("raster.product.apply_mask", [made.last, where], "kept"))
         made.last = "kept"
-        made.title += f" where {self.words.title(name)} {sign} {limit:g}"
+        made.title += f" where {told}"
+
+    def _sign(self, *groups: str) -> str:
+        """The sign of a comparison that the words of the first group that is said stand for."""
+        said = next((w for w in map(self.asked.get, groups) if w), "")
+        return _SIGNS.get(said, said)

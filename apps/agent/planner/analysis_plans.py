@@ -65,7 +65,7 @@ def plan_analysis(question: Question, planner: str = "offline") -> Plan | None:
     roles = frozenset(r for s in question.scenes for r in s.roles)
     if asked.is_plain_temperature and ("lst" in roles or not roles & {"thermal1", "thermal2"}):
         return None  # the figure of a band as any other
-    if asked.kind == "pixel_trend_map" and len(question.scenes) < 3:
+    if asked.kind in ("pixel_trend_map", "pixel_trend_part") and len(question.scenes) < 3:
         return None  # a change, and no trend
     builder = AnalysisBuilder(question, asked)
     try:

@@ -317,7 +317,7 @@ def test_what_the_parser_of_measurements_reads_is_left_to_it() -> None:
 # Operators that no phrase reaches, and why.
 BY_GRAPH_ALONE = {
     "raster.product.amplitude": "complex samples are a matter of the file: who has them names the band and what is made of it",
-    "raster.product.focal": "which filter, of which size and edge is a graph's; a figure of smoothed pixels is another than asked",
+    "raster.product.focal": "which filter, of which size and edge is a graph's: smoothed pixels have other figures than asked",
     "raster.product.resample": "onto another image's grid: plans of two images do it where their grids differ",
 }
 
@@ -326,7 +326,7 @@ BY_GRAPH_ALONE = {
 RETRIEVALS_BY_GRAPH_ALONE = {
     **dict.fromkeys(("toa_reflectance", "toa_reflectance_radiance", "dark_object"),
                     "makes an input of other figures; a product of level 2, or scale and offset at ingest, give reflectance"),
-    **dict.fromkeys(("lst_emissivity", "lst_ndvi"), "leave the air out; in words the single channel is asked for, which does not"),
+    **dict.fromkeys(("lst_emissivity", "lst_ndvi"), "leave the air out, which the single channel of the words does not"),
     "lst_multi_channel": "its coefficients are NOAA-7's, of which no profile is kept",
     "lst_separation": "five thermal bands, of which two have a role",
     "lst_three_band": "its coefficients are the caller's own regression",

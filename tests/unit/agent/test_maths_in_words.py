@@ -161,6 +161,8 @@ def test_trends_of_each_pixel(shared_data: Path) -> None:
     assert any("one in twenty" in w for w in made.warnings)
     _, found = answered(bench, "What share of the pixels has a rising NDVI trend?")
     assert found.value == pytest.approx(100 * (slope > 0)[seen].mean(), abs=1e-6)
+    for text in ("share of pixels where NDVI increases", "What share of the area shows an increase in NDVI?"):
+        assert answered(bench, text)[1].value == pytest.approx(100 * (slope > 0)[seen].mean(), abs=1e-6)
     _, found = answered(bench, "Where does NDVI rise?")
     assert f"{int((slope[seen] > 0).sum()):,} of {int(seen.sum()):,} valid pixels" in found.text
     _, found = answered(bench, "Where does NDVI fall significantly?")

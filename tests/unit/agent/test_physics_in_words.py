@@ -63,6 +63,8 @@ def test_surface_temperature_by_the_single_channel(talca: Talca) -> None:
     assert found.value == pytest.approx(wanted.max() - 273.15, abs=2e-3) and found.unit == "degC"
     _, found = answered(bench, "What is the mean LST in kelvins where NDVI > 0.6, with water vapour 1.2?")
     assert found.value == pytest.approx(wanted[talca.ndvi > 0.6].mean(), abs=2e-3)
+    _, found = answered(bench, "mean temperature where NDVI is between 0.2 and 0.4, with water vapour 1.2")
+    assert found.value == pytest.approx(wanted[(talca.ndvi >= 0.2) & (talca.ndvi <= 0.4)].mean(), abs=2e-3)
     _, found = answered(bench, "maximum surface temperature in celsius of pixels with NDVI below 0.3, with water vapour 1.2")
     assert found.value == pytest.approx(wanted[talca.ndvi < 0.3].max() - 273.15, abs=2e-3)
 
