@@ -25,6 +25,8 @@ _RADIANCE = "W/m2/sr/um"
 # USGS, Landsat 8 level 1 metadata (MTL): the same in each scene of this satellite. (gain, offset, K1, K2)
 _LANDSAT8 = {"thermal1": (3.342e-4, 0.1, 774.8853, 1321.0789), "thermal2": (3.342e-4, 0.1, 480.8883, 1201.1442)}
 _IS_LANDSAT8 = re.compile(r"(?:^|[^a-z0-9])(?:l[co]?0?8(?=[^0-9]|\d{6})|landsat.?8(?!/9))", re.IGNORECASE)
+# Names of products whose thermal numbers are temperatures already.
+_LEVEL2 = re.compile(r"(?:^|[^a-z0-9])(?:bt|st|lst|l2sp|l2sr|l2a)(?![a-z])", re.IGNORECASE)
 _SURFACE = re.compile(r"(?:^|[^a-z])(?:st_b(?:6|06|10)|lst|land.surface.temperature|surface.temperature)(?![a-z])", re.IGNORECASE)
 _SIGNS = {"above": ">", "over": ">", "greater than": ">", "more than": ">", "at least": ">=", "below": "<", "under": "<",
           "less than": "<", "at most": "<=", "warmer": ">", "hotter": ">", "colder": "<", "cooler": "<"}  # fmt: skip
@@ -210,6 +212,9 @@ class PhysicsAnalyses(AnalysisPieces):
         if band.unit not in ("DN", _RADIANCE):
             raise RefusalError(f"The thermal band of {scene.name} is in {band.unit}; temperatures are made of stored numbers, "
                                f"radiance ({_RADIANCE}) or K.", "NEEDS_BANDS", {"unit": "K"})  # fmt: skip
+        if band.unit == "DN" and (_LEVEL2.search(band.description) or _LEVEL2.search(scene.name)):
+            raise RefusalError(f"The thermal band of {scene.name} is of a product made further than level 1, whose numbers are no "
+                               "radiance. Say its scale, offset and unit (K).", "NEEDS_BANDS", {"unit": "K"})  # fmt: skip
         if band.unit == "DN" and (band.scale, band.offset) != (1, 0):
             raise RefusalError(f"The thermal band of {scene.name} has a scale, and no unit says of what. Give its unit: K, or "
                                f"{_RADIANCE}.", "NEEDS_BANDS", {"unit": "K", "scene": scene.scene_id})  # fmt: skip
@@ -246,6 +251,7 @@ class PhysicsAnalyses(AnalysisPieces):
             raise RefusalError(f"{green.name} and {thermal.name} lie on different grids: put their bands into one image, or "
                                "write "
                                "“with emissivity 0.98”.", "NO_ANSWER", {"scenes": True})  # fmt: skip
+        self._check_ndvi(green)
         self._take(nodes, green, "ndvi", "ndvi")
         self._retrieval(nodes, "emissivity", "emissivity_ndvi", {"ndvi": "ndvi"})
         notes.append("The emissivity is estimated by NDVI (0.973 below 0.2, 0.99 above 0.5; Sobrino 2008): over water, snow "
@@ -384,6 +390,7 @@ class PhysicsAnalyses(AnalysisPieces):
             if green.grid != scene.grid:
                 raise RefusalError(f"{green.name} and {scene.name} lie on different grids: put their bands into one image.",
                                    "NO_ANSWER", {"scenes": True})  # fmt: skip
+            self._check_ndvi(green)
             self._take(made.nodes, green, "ndvi", "ndvi")
             made.scenes = tuple(dict.fromkeys((*made.scenes, green)))
         made.nodes.append(self._node("raster.product.tvdi", ["ndvi", made.last], "tvdi"))
@@ -463,6 +470,21 @@ class PhysicsAnalyses(AnalysisPieces):
                 raise RefusalError(
                     f"{what} is made of reflectance; the {role} band of {scene.name} is in {unit}. Say its scale and offset, and "
                     "that its unit is reflectance.",
+                    "NEEDS_BANDS",
+                    {"unit": "reflectance", "scene": scene.scene_id},
+                )
+
+    def _check_ndvi(self, scene: SceneInfo) -> None:
+        """Limits of NDVI for soil and plants are those of reflectance: stored numbers with an offset have another NDVI."""
+        if "ndvi" in scene.roles:
+            return
+        for role in ("red", "nir"):
+            held = next(b for r in (role, "nir08" if role == "nir" else role) for b in scene.bands_with_role(r))
+            if not held.unit.startswith("reflectance"):
+                raise RefusalError(
+                    f"Soil and plants are told apart by the NDVI of reflectance; the {role} band of {scene.name} is in "
+                    f"{held.unit}. Say "
+                    "its scale and offset and that its unit is reflectance, or write “with emissivity 0.98”.",
                     "NEEDS_BANDS",
                     {"unit": "reflectance", "scene": scene.scene_id},
                 )

@@ -26,8 +26,9 @@ MORE: dict[str, list[SceneInfo]] = {
     "unnamed": [scene("d", roles=("gray",))],
     "pan": [scene("p", roles=("pan", "red", "green", "blue"))],
     "maps": [scene("m1", roles=("class",), acquired="2000-06-01"), scene("m2", roles=("class",), acquired="2010-06-01")],
-    "landsat8": [scene("l", roles=("blue", "green", "red", "nir", "swir1", "swir2", "thermal1", "thermal2"),
-                       name="LC82320832016040LGN00.tif")],
+    "landsat8": [scene("l", roles=(), name="LC82320832016040LGN00.tif").model_copy(update={"bands": tuple(
+        Band(index=i, role=r, unit="DN" if "thermal" in r else "reflectance")
+        for i, r in enumerate(("blue", "green", "red", "nir", "thermal1"), start=1))})],
     "quality": [scene("q").model_copy(update={"bands": (*scene("q").bands, Band(index=5, role="qa", scheme="landsat_c2"))})],
     "pictures": [scene("x", roles=("red", "green", "blue"), crs=None, acquired="2019-01-01"),
                  scene("y", roles=("red", "green", "blue"), crs=None, acquired="2020-01-01")],

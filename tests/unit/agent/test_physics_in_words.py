@@ -96,6 +96,28 @@ def test_brightness_temperatures_of_both_bands(talca: Talca) -> None:
 
 
 @pytest.mark.shared_data
+@pytest.mark.parametrize("name", ["LC08_L1TP_232083_bt_band10.tif", "LC08_L2SP_232083_20160209_B10.tif"])
+def test_numbers_of_a_level_above_the_first_are_no_radiance(talca: Talca, name: str) -> None:
+    """3002 in a file of brightness temperatures is 300.2 K; by level 1's gain it were 201 K."""
+    assert "no radiance" in plan(landsat8(talca, name), "mean brightness temperature").reason
+    assert "no radiance" in plan(landsat8(talca, name), "mean surface temperature").reason
+
+
+@pytest.mark.shared_data
+def test_emissivity_by_stored_numbers_is_refused(talca: Talca) -> None:
+    """Level 1 of Landsat 8 has an offset of -0.1: the NDVI of its stored numbers makes green fields bare, and so too warm."""
+    dn = (talca.dn["nir"] - talca.dn["red"]) / (talca.dn["nir"] + talca.dn["red"])
+    assert dn.mean() < 0.7 * talca.ndvi.mean()
+    bench = landsat8(talca)
+    info = bench.question.scenes[0]
+    bands = tuple(b if b.role.startswith("thermal") else b.model_copy(update={"unit": "DN", "scale": 1.0}) for b in info.bands)
+    raw = Bench((info.model_copy(update={"bands": bands}), bench.stored["a"]))
+    for text in ("mean surface temperature", "mean emissivity", "mean tvdi"):
+        assert "NDVI of reflectance" in plan(raw, text).reason
+    assert plan(raw, "mean surface temperature with emissivity 0.98").steps
+
+
+@pytest.mark.shared_data
 def test_split_window(talca: Talca) -> None:
     """Jiménez-Muñoz et al. 2014, equation 1 and table III."""
     t1, t2, w = talca.warmth(10), talca.warmth(11), 1.2
