@@ -56,13 +56,16 @@ class Services:
                 path.unlink(missing_ok=True)
         return live
 
-    def _mark(self) -> str:
-        """Names the server processes that run now."""
+    def _marks(self) -> set[str]:
+        """Names of our server processes that run now; those that the environment names are none of ours."""
         pids = [part.pid() for part in (self.cluster, self.broker) if part is not None]
-        return " ".join(f"{pid}.{start_ticks(pid) if pid else None}" for pid in pids)
+        return {f"{pid}.{start_ticks(pid) if pid else None}" for pid in pids}
+
+    def _pinned(self) -> set[str]:
+        return set(self._pin.read_text().split()) if self._pin.exists() else set()
 
     def _is_pinned(self) -> bool:
-        return self._pin.exists() and self._pin.read_text() == self._mark()
+        return self._pin.exists() and self._marks() <= self._pinned()
 
     def _start(self) -> None:
         if self.cluster is not None:
@@ -95,7 +98,8 @@ class Services:
         """Starts the services and leaves them running until `stop`."""
         with self._locked():
             self._start()
-            self._pin.write_text(self._mark())
+            # what another command pinned stays so where this one's environment names a service of its own
+            self._pin.write_text(" ".join(sorted(self._marks() | self._pinned())))
 
     def stop(self, *, is_forced: bool = False) -> bool:
         """Unpins and stops the services unless a running command holds them; tells whether they stopped."""
