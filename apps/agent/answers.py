@@ -647,8 +647,8 @@ def _method(o: Observation) -> str:
             values = ", ".join(str(v) for v in list_of(method.get("values")))
             return f"{targets} by the class map's values {values}"
         if method.get("kind") == "prompt":
-            weights = [str(w.get("name", "")) for w in list_of(o.evidence.source.get("weights")) if isinstance(w, dict)]
-            return f"outlined from the marks by {', '.join(weights) or 'a random walker'}"
+            models = [str(w.get("name", "")) for w in list_of(o.evidence.source.get("weights")) if isinstance(w, dict)]
+            return f"outlined from the marks by {', '.join(models) or 'a random walker'}"
         if name and limit is not None:
             side = "<" if method.get("side") == "below" else ">"
             return f"{targets} by {name.upper()} {side} {limit:.4g}{how}"
