@@ -94,7 +94,7 @@ def test_a_click_and_a_stroke_give_the_area_of_the_disc(page: Page, analyst: Use
     page.get_by_label("Ask about the same imagery").fill("How large is what I marked, in m²?")
     page.locator("#tab-ask").get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url(lambda url: str(first.pk) not in url)
-    said = page.locator("#answer").get_by_text(re.compile(r"Area of what was marked is [\d,]+ m²"))
+    said = page.locator("#answer").get_by_text(re.compile(r"Area of the mask that grew from the marks is [\d,]+ m²"))
     expect(said).to_be_visible(timeout=SOON)
     run = Run.objects.get(pk=page.url.rstrip("/").rsplit("/", 1)[1])
     answer = run_state(run.pk).answer

@@ -1,4 +1,4 @@
-"""Questions about what was marked on the picture: "segment what I marked", "how large is this?", "the perimeter of this lake".
+"""Questions about what was marked on the picture: "segment what I marked", "how large is this?", "the area of this lake in ha".
 
 Where marks are given and the words point at something in a way that is not read, the question is refused; where they are about
 something else, the plan says that the marks play no part. Where none is given and the words point at something, the plan asks for
@@ -25,10 +25,10 @@ from apps.tools.contract import step_reference
 TARGET = "what was marked"
 # Longer texts are not read: patterns of words take time by the square of their length.
 LONGEST = 400
-HOW_TO_ASK = "Ask “segment what I marked”, “how large is what I marked?” or “the perimeter of what I marked”"
+HOW_TO_ASK = "Ask “segment what I marked” or “how large is what I marked?”"
 _DONE = r"(?:marked|clicked(?: on)?|selected|pointed (?:at|to)|drawn|scribbled(?: on| over)?|boxed|prompted)"
 _WORD = (
-    r"(?!(?:in|on|and|to|from|apart|away|as|of|or|with|at|two|both|that|which|i|we|under|inside|within|"
+    r"(?!(?:cover|have|measure|take|occupy|out|in|on|and|to|from|apart|away|as|of|or|with|at|two|both|that|which|i|we|under|inside|within|"
     r"images?|scenes?|pictures?|photos?|rasters?|tiles?|maps?|regions?|polygons?|rectangles?|points?|places?|positions?)\b)[a-z][a-z\-]+"
 )
 _NOUN = rf"{_WORD}(?: {_WORD})?"
@@ -89,7 +89,7 @@ class _RefusalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    figure: Literal["", "area", "length"]
+    is_perimeter: bool
     unit: str
     noun: str
     # marked: the words speak of marks; this: they point at something; the: they name it
@@ -105,9 +105,8 @@ def plan_prompts(question: Question, planner: str = "offline") -> Plan | None:
         return None
     if not question.prompts and (asked is None or not _points_at_something(asked, question)):
         return None
-    kind = "distance_measurement" if asked is not None and asked.figure == "length" else "area_measurement"
-    form = "choice" if question.choices else "distance" if asked is not None and asked.figure == "length" else "area"
-    task = TaskRef(task_type=kind, question=question.text, answer_form=form)
+    form = "choice" if question.choices else "area"
+    task = TaskRef(task_type="area_measurement", question=question.text, answer_form=form)
     try:
         if not question.prompts:
             raise _RefusalError(
@@ -156,12 +155,11 @@ def _read(text: str) -> _Asked | None:
         unit = units[0] if units else ""
         unit = "px" if re.fullmatch(r"pixels?|px", unit) else unit_of(unit) or ""
         is_edge = bool(g.get("edge") or g.get("edge_b"))
-        is_plain_cut = bool(g.get("cut")) and not g.get("also")
         noun = next((g[k] for k in ("noun1", "noun2", "noun3", "noun4") if g.get(k)), "")
         how: Literal["marked", "this", "the"] = "marked" if g["marked"] else "this" if g["this"] else "the"
         if how == "the" and noun.endswith("s") and not noun.endswith("ss"):
             return None  # several are meant
-        return _Asked("length" if is_edge else "" if is_plain_cut else "area", unit, noun, how, bool(g.get("cut")))
+        return _Asked(is_edge, unit, noun, how, bool(g.get("cut")))
     return None
 
 
@@ -209,7 +207,7 @@ def _plan(question: Question, asked: _Asked, task: TaskRef, planner: str) -> Pla
         raise _RefusalError("No image holds all marks; mark one thing on one image.", "NEEDS_PROMPTS", {"prompts": True})
     scene = able[0]
     has_scale = scene.grid.crs is not None or scene.effective_gsd_m is not None
-    figure, unit = _figure(asked, scene, has_scale=has_scale)
+    unit = _unit(asked, scene, has_scale=has_scale)
     region: JsonMap = {"region": question.region, "region_crs": question.region_crs} if question.region is not None else {}
     place = " in the region" if region else ""
     look: JsonMap = {
@@ -221,7 +219,8 @@ def _plan(question: Question, asked: _Asked, task: TaskRef, planner: str) -> Pla
         **region,
     }
     steps = [PlanStep(step=1, tool="perceive", arguments=look, why=f"Segment what is marked: {marks_text(question.prompts)}.")]
-    phrase = f"{'Outline' if figure == 'length' else 'Area'} of what was marked{place}"
+    # the figure is the mask's, whoever looks says whether that is the thing
+    phrase = f"Area of the mask that grew from the marks{place}"
     options: JsonMap = {"phrase": phrase}
     kind = "value"
     if unit == "px":
@@ -230,9 +229,7 @@ def _plan(question: Question, asked: _Asked, task: TaskRef, planner: str) -> Pla
         source: JsonMap = {"name": TARGET, "mode": "regions", "layer": step_reference(1)}
         if scene.grid.crs is None and scene.effective_gsd_m is not None:
             source["gsd_m"] = scene.effective_gsd_m
-        spec: JsonMap = {"metric": figure, "subject": TARGET, "unit": unit}
-        if figure == "length":
-            spec["length_of"] = "outline"
+        spec: JsonMap = {"metric": "area", "subject": TARGET, "unit": unit}
         measure: JsonMap = {"sources": [source], "spec": spec, **region}
         steps.append(PlanStep(step=2, tool="measure", arguments=measure, why=f"{phrase}.", needs=(1,)))
     if question.choices:
@@ -243,38 +240,40 @@ def _plan(question: Question, asked: _Asked, task: TaskRef, planner: str) -> Pla
         answer=AnswerRecipe(kind=kind, steps=(steps[-1].step,), unit=unit, options=options),
         planner=planner,
         understood=f"{phrase}, on {scene.name}.",
-        warnings=_warnings(asked, able, unit, is_asked=bool(asked.unit)),
+        warnings=_warnings(question.prompts, asked, able, unit, is_asked=bool(asked.unit)),
     )
 
 
-def _figure(asked: _Asked, scene: SceneInfo, *, has_scale: bool) -> tuple[str, str]:
-    """(area or length, its unit): the one asked for, else one that fits the ground, or pixels where nobody knows the scale."""
-    figure = asked.figure or "area"
-    if asked.unit == "px":
-        if has_scale or figure == "length":
-            raise _RefusalError(
-                "The image tells how large a pixel is, so it is measured on the ground; the evidence tells the pixels."
-                if has_scale
-                else "The length of an outline is not counted in pixels; ask for the area, or set the GSD.",
-                "BAD_ARGUMENT",
-            )
-        return figure, "px"
-    if asked.unit and dimension(asked.unit) != figure:
-        raise _RefusalError(f"{'An area' if figure == 'area' else 'A length'} is not given in {asked.unit}.", "BAD_ARGUMENT")
+def _unit(asked: _Asked, scene: SceneInfo, *, has_scale: bool) -> str:
+    """The unit of the area: the one asked for, else m², or pixels where nobody knows the scale."""
+    if asked.is_perimeter:
+        raise _RefusalError(
+            "The perimeter of a mask is not measured: the stairs of its pixels would make it up to a quarter too long. Ask for "
+            "its area, or trace its outline on the map (X)."
+        )
+    if asked.unit == "px" and has_scale:
+        raise _RefusalError(
+            "The image tells how large a pixel is, so it is measured on the ground; the evidence tells the pixels.",
+            "BAD_ARGUMENT",
+        )
+    if asked.unit not in ("", "px") and dimension(asked.unit) != "area":
+        raise _RefusalError(f"An area is not given in {asked.unit}.", "BAD_ARGUMENT")
     if has_scale:
-        return figure, asked.unit or ("m2" if figure == "area" else "m")
-    if asked.figure and (asked.unit or figure == "length"):
+        return asked.unit or "m2"
+    if asked.unit not in ("", "px"):
         raise _RefusalError(
             f"{scene.name} has neither a coordinate system nor a GSD, so nothing on it has a size on the ground. Set how many "
             "metres a pixel measures.",
             "NEEDS_GSD",
             {"gsd_m": True},
         )
-    return figure, "px"
+    return "px"
 
 
-def _warnings(asked: _Asked, able: Sequence[SceneInfo], unit: str, *, is_asked: bool) -> tuple[str, ...]:
-    out = ["The mask is what the marks and the colours about them show; look at its outline before you use its size."]
+def _warnings(
+    prompts: Sequence[Prompt], asked: _Asked, able: Sequence[SceneInfo], unit: str, *, is_asked: bool
+) -> tuple[str, ...]:
+    out = [_trust(prompts)]
     if asked.noun:
         out.append(f"That it is a {asked.noun} is your word: nothing but its outline was looked for.")
     if len(able) > 1:
@@ -282,6 +281,21 @@ def _warnings(asked: _Asked, able: Sequence[SceneInfo], unit: str, *, is_asked: 
     if unit == "px" and not is_asked:
         out.append("The image has neither a coordinate system nor a GSD, so the size is in pixels; set the GSD for metres.")
     return tuple(out)
+
+
+def _trust(prompts: Sequence[Prompt]) -> str:
+    """How often such a mask was the thing. Measured on 14 labelled water bodies and 14 buildings, see docs/coverage.md."""
+    if any(p.kind == "box" for p in prompts):
+        overlap = "0.56 to 0.69"
+    elif any(p.kind == "stroke" for p in prompts):
+        overlap = "0.54 to 0.61"
+    else:
+        overlap = "0.39" if len(prompts) == 1 else "0.39 to 0.44"
+    return (
+        "Only a look tells whether the mask is the thing, and its interval does not: by the classical method, masks from such "
+        f"marks overlapped labelled water bodies and buildings by {overlap} (IoU, mean of 28), some areas several times too "
+        "small or large. See it on the map; mark more where it leaks or stops short."
+    )
 
 
 def marks_text(prompts: Sequence[Prompt]) -> str:

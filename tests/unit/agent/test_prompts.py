@@ -33,7 +33,7 @@ def figure(made: Plan) -> tuple[str, str]:
     method: Any = look.arguments["regions_method"]
     assert method["kind"] == "prompt" and method["points"] and measure.needs == (1,)
     spec: Any = measure.arguments["spec"]
-    return ("outline" if spec.get("length_of") == "outline" else spec["metric"], spec["unit"])
+    return spec["metric"], spec["unit"]
 
 
 @pytest.mark.parametrize("text, wanted", [
@@ -41,14 +41,11 @@ def figure(made: Plan) -> tuple[str, str]:
     ("Please segment what I marked.", ("area", "m2")),
     ("Could you outline the building I clicked on?", ("area", "m2")),
     ("Segment this lake and give its area in ha", ("area", "ha")),
-    ("Segment it, and tell me the perimeter", ("outline", "m")),
     ("How large is this?", ("area", "m2")),
     ("how big is the thing under my marks", ("area", "m2")),
     ("What is the area of the marked field in hectares?", ("area", "ha")),
     ("How many hectares does this field cover?", ("area", "ha")),
     ("How much area does it cover (in km²)?", ("area", "km2")),
-    ("What is the perimeter of what I marked in km?", ("outline", "km")),
-    ("How long is the shoreline of this lake?", ("outline", "m")),
     ("How large is what I marked, in m²?", ("area", "m2")),
     ("segment the lake", ("area", "m2")),
 ])  # fmt: skip
@@ -75,6 +72,19 @@ def test_what_is_marked_is_never_answered_by_something_else() -> None:
     made = ask("What is the mean NDVI?", INSIDE)
     assert made.steps[0].tool == "execute" and any("plays no part" in w for w in made.warnings)
     assert not any("plays no part" in w for w in ask("What is the mean NDVI?").warnings)
+
+
+@pytest.mark.parametrize("text", [
+    "Segment it, and tell me the perimeter", "What is the perimeter of what I marked in km?",
+    "How long is the shoreline of this lake?",
+])  # fmt: skip
+def test_a_perimeter_of_a_mask_is_refused_with_its_reason(text: str) -> None:
+    made = ask(text, INSIDE)
+    assert made.steps == () and "stairs of its pixels" in made.reason
+
+
+def test_what_it_is_called_is_the_persons_word() -> None:
+    assert any("That it is a field is your word" in w for w in ask("How many hectares does this field cover?", INSIDE).warnings)
 
 
 def test_degrees_become_pixels_of_the_scene() -> None:
@@ -105,7 +115,6 @@ def test_without_a_scale_pixels_are_told_and_metres_asked_for() -> None:
     made = ask("segment this", INSIDE, OUTSIDE, crs=None)
     assert [s.tool for s in made.steps] == ["perceive"] and made.answer is not None and made.answer.unit == "px"
     assert ask("how large is this in m²?", INSIDE, crs=None).code == "NEEDS_GSD"
-    assert ask("the perimeter of this", INSIDE, crs=None).code == "NEEDS_GSD"
     made = ask("how large is this in m²?", INSIDE, crs=None, gsd_m=0.5)
     sources: Any = made.steps[1].arguments["sources"]
     assert sources[0]["gsd_m"] == 0.5
