@@ -142,6 +142,11 @@ def unit_named(text: str) -> str:
     return _UNITS.get(word, "")
 
 
+# "How many times larger is A than B" is a ratio, "how many times was it flooded" none.
+_TIMES = (
+    r"(?:how many times|by (?:what|which) factor)(?: (?:is|are|was|were))? (?:[^?]*? )?"
+    r"(?:(?:larg|bigg|great|small|long|short)er\b|as (?:large|big|great|small|long|short)\b|the (?:area|size|length) of\b)"
+)
 # "Countries that share a border with Germany" ask for no share.
 _SHARE = r"\bshare\b(?! (?:a |their )?(?:common |shared )?border)"
 
@@ -152,13 +157,14 @@ def metrics_named(text: str) -> list[str]:
     named = {
         "density": unit.startswith("1/") or re.search(r"\bdensit(?:y|ies) of\b", text),
         "trend": re.search(r"\b(trend|slope|per year)\b", text),
-        "ratio": re.search(rf"{_SHARE}|\b(fraction|proportion|percentage)\b|what percent|how many percent", text) or unit == "%",
+        "ratio": re.search(rf"{_SHARE}|{_TIMES}|\b(fraction|proportion|percentage)\b|what percent|how many percent", text)
+        or unit == "%",
         "distance": re.search(r"\b(how far|distance)\b", text),
         "area": re.search(r"\b(how much area|what area|what is the area|total area|how large is the area)\b", text)
         or unit in ("ha", "km2", "m2", "acre"),
         "count": re.search(r"\bhow many\b", text)
         and not unit
-        and not re.search(r"how many (pixels|bands|dates|images|scenes|years|months|days)", text),
+        and not re.search(rf"how many (pixels|bands|dates|images|scenes|years|months|days)|{_TIMES}", text),
     }
     return [metric for metric, is_named in named.items() if is_named]
 
