@@ -27,6 +27,7 @@ from apps.agent.planner.limits import UNIT, limits_said, names_in
 from apps.agent.planner.measures import measured_fields
 from apps.agent.planner.places import plan_place
 from apps.agent.planner.prompts import plan_prompts, with_unused_marks
+from apps.agent.planner.reflectance import band_first, reflectance_untold
 from apps.agent.planner.roles import read_roles
 from apps.agent.planner.spatial import SIGN, plain_words, put_signs
 from apps.agent.planner.stated import IN_REGION, clear_said, dates_said, scenes_named, span_said
@@ -66,21 +67,26 @@ class OfflinePlanner:
         # of a run of spaces patterns would try every way to part it
         question = question.model_copy(update={"text": " ".join(question.text.split())})
         if len(question.text) <= LONGEST:
+            if untold := reflectance_untold(question):
+                return self._refused(question, Reading(None, untold[0], "NEEDS_BANDS", untold[1]))
             special = plan_place(question, self.name) or plan_landmarks(question, self.name) or plan_analysis(question, self.name)
             if special is not None:
                 return special
         reading = read_question(question)
         if reading.form is None:
-            return Plan(
-                task=TaskRef(task_type="situation_analysis", question=question.text, answer_form="text"),
-                planner=self.name,
-                reason=reading.reason[:2000],
-                code=reading.code,
-                needs=reading.needs,
-                warnings=reading.warnings,
-                form=reading.guess,
-            )
+            return self._refused(question, reading)
         return plan_from_form(question, reading.form, warnings=reading.warnings)
+
+    def _refused(self, question: Question, reading: Reading) -> Plan:
+        return Plan(
+            task=TaskRef(task_type="situation_analysis", question=question.text, answer_form="text"),
+            planner=self.name,
+            reason=reading.reason[:2000],
+            code=reading.code,
+            needs=reading.needs,
+            warnings=reading.warnings,
+            form=reading.guess,
+        )
 
     def revise(self, question: Question, state: RunState) -> Plan | None:
         """The newest plan without the calls that were not accepted: each step goes on with its next
@@ -176,7 +182,7 @@ def _read_one(question: Question) -> Reading:
 
 
 def _read_words(question: Question) -> Reading:
-    t = Text(spelled_out(question.text))
+    t = Text(spelled_out(band_first(question.text)))
     words = lexicon()
     guess: dict[str, Any] = {"what": "statistic"}
     warnings: list[str] = []
