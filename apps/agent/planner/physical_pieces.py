@@ -86,9 +86,14 @@ class PhysicalPieces(AnalysisPieces):
         return name
 
     def _take(self, nodes: Nodes, scene: SceneInfo, quantity: str, name: str) -> str:
-        """A band or index of a scene as node ``name``, without flagged pixels where that is asked."""
+        """A band or index of a scene as node ``name``. Flagged pixels are left out of the first of a scene alone, where that is
+        asked: what is made of several has none where one has none, and each pixel that is left out counts once."""
         (_, made), _ = self._quantity_nodes(scene, "0", quantity)
-        nodes.append({**made, "id": name, "inputs": [self._scene_node(nodes, scene)]})
+        source = self._scene_node(nodes, scene)
+        params = dict(made["params"])
+        if any(source in n["inputs"] for n in nodes):
+            params = {k: v for k, v in params.items() if k not in ("quality_mask", "quality_flags")}
+        nodes.append({**made, "id": name, "inputs": [source], "params": params})
         return name
 
     def _retrieval(self, nodes: Nodes, name: str, retrieval: str, inputs: Mapping[str, str], **coefficients: float) -> str:

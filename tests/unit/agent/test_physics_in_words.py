@@ -70,6 +70,22 @@ def test_surface_temperature_by_the_single_channel(talca: Talca) -> None:
 
 
 @pytest.mark.shared_data
+def test_flagged_pixels_are_left_out_once(talca: Talca) -> None:
+    """The quality band has cloud (bit 3 of Landsat's Collection 2) over a corner; what is left is the mean of the others."""
+    bench = landsat8(talca)
+    info, stored = bench.question.scenes[0], bench.stored["a"]
+    qa = np.full(stored.shape[1:], 64.0)
+    qa[:40, :50] = 8
+    bands = (*info.bands, Band(index=len(info.bands) + 1, role="qa", scheme="landsat_c2"))
+    cloudy = Bench((info.model_copy(update={"bands": bands}), np.concatenate([stored, qa[None]])))
+    wanted = single_channel(talca, 1.2)[qa == 64].mean()
+    made, found = answered(cloudy, "mean surface temperature without clouds, with water vapour 1.2")
+    assert found.value == pytest.approx(wanted, abs=2e-3)
+    nodes: Any = made.steps[0].arguments["nodes"]
+    assert sum(n["params"].get("quality_mask") == "auto" for n in nodes) == 1
+
+
+@pytest.mark.shared_data
 def test_an_emissivity_that_is_given_is_taken(talca: Talca) -> None:
     light, warmth = talca.light(10), talca.warmth(10)
     psi = np.array([[0.04019, 0.02916, 1.01523], [-0.38333, -1.50294, 0.20324], [0.00918, 1.36072, -0.27514]]) @ [1.44, 1.2, 1]
