@@ -324,8 +324,8 @@ def _range(value: Mapping[str, Any]) -> str:
         text = f"{_text(low)} to {_text(high)}"
     of = unit(value.get("unit"))
     why = value.get("why")
-    # a number stays beside its unit
-    return "\N{NO-BREAK SPACE}".join(filter(None, [text, of])) + (f" ({why})" if why else "")
+    # a number stays beside its unit, and an angle's sign at the number
+    return ("" if of == "°" else "\N{NO-BREAK SPACE}").join(filter(None, [text, of])) + (f" ({why})" if why else "")
 
 
 @register.filter

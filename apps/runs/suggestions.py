@@ -81,5 +81,5 @@ def questions_for(scenes: Sequence[SceneInfo]) -> list[str]:
         else:
             questions.append("What share has NDVI above 0.4?")
     if has_water and len(scenes) == 1:
-        questions.append("How much water is there in km2?" if has_ground else "What share of the image is water?")
+        questions.append("How much water is there in km²?" if has_ground else "What share of the image is water?")
     return questions

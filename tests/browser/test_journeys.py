@@ -308,7 +308,7 @@ def tab_to(page: Page, target: Locator, limit: int = 80) -> None:
 def test_first_answer_verdict_and_undo_by_keyboard_alone(page: Page, analyst: User, scene: Scene, sign_in: SignIn) -> None:
     sign_in(analyst)
     page.goto("/")
-    tab_to(page, page.get_by_role("button", name="How much water is there in km2?").first)
+    tab_to(page, page.get_by_role("button", name="How much water is there in km²?").first)
     page.keyboard.press("Enter")
     expect(page.get_by_label("Your question")).to_be_focused()
     page.keyboard.press("Control+Enter")

@@ -88,7 +88,7 @@ def test_two_clicks_and_a_question_give_the_distance(page: Page, analyst: User, 
     page.get_by_label("Ask about this map").fill("What is the bearing from A to B?")
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: str(run.pk) not in url)
-    degrees = answer_value(page, r"Bearing from A to B is ([\d,.]+) °")
+    degrees = answer_value(page, r"Bearing from A to B is ([\d,.]+)°")
     assert degrees == pytest.approx(Geod(ellps="WGS84").inv(a[0], a[1], b[0], b[1])[0] % 360, abs=0.01)
     # and the observation shows where it was measured
     page.locator("#answer .cite").first.click()

@@ -3,7 +3,7 @@
 // takes it away. How large a screen pixel was where one clicked goes along: it is how exactly the mark can be right.
 import * as L from "leaflet";
 import { imageMaxZoom } from "./config";
-import { type Place, middleOf, movedTo, placeFrom, placeText } from "./places";
+import { type Place, middleOf, movedTo, placeFrom, placeSaid, placeText } from "./places";
 import { followStrokes } from "./strokes";
 
 export const NAMES = ["A", "B"] as const;
@@ -206,7 +206,7 @@ export class Marks {
     this.check(field);
     field.dispatchEvent(new Event("input", { bubbles: true }));
     const kind = place?.length === 4 ? "box" : "point";
-    this.say(place ? `${name}: ${kind} at ${placeText(middleOf(place), this.crs)}` : `${name} is cleared`);
+    this.say(place ? `${name}: ${kind} at ${placeSaid(middleOf(place), this.crs)}` : `${name} is cleared`);
   }
 
   private exact(name: Name, text: string): void {

@@ -1,4 +1,6 @@
 // Places as the fields of the two marks have them: a point or a box, in longitude and latitude or in column and row.
+import { signed } from "./figures";
+
 /** [x, y], or [least x, least y, greatest x, greatest y]; longitude and latitude, or column and row. */
 export type Place = [number, number] | [number, number, number, number];
 
@@ -16,6 +18,11 @@ export function placeFrom(text: string): Place | null {
 export function placeText(place: Place, crs: "geo" | "image"): string {
   const places = crs === "geo" ? 7 : 2;
   return place.map((v) => String(Number(v.toFixed(places)))).join(", ");
+}
+
+/** The same as people read it; the text of the field keeps its hyphens. */
+export function placeSaid(place: Place, crs: "geo" | "image"): string {
+  return placeText(place, crs).split(", ").map(signed).join(", ");
 }
 
 export function middleOf(place: Place): [number, number] {

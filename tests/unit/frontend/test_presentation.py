@@ -213,4 +213,6 @@ def test_a_figure_stands_before_its_unit(text: str, unit: str | None, told: str)
 def test_a_range_is_not_broken_in_its_numbers_and_a_reason_is_told_in_words() -> None:
     (row,) = page.evidence_rows({"area": {"low": 0, "high": 51_100_000_000, "unit": "ha"}})
     assert (row["text"], row["is_figure"]) == ("0 to 51,100,000,000\N{NO-BREAK SPACE}ha", True)
+    (row,) = page.evidence_rows({"slope": {"low": 0, "high": 90, "unit": "degree"}})
+    assert row["text"] == "0 to 90°"
     assert page.reason_words("missed") == "Objects or area are missed"
