@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 
 from apps.core.geo.bands import Band
@@ -15,11 +16,16 @@ S2_OFFSET_BASELINE = 4.0
 S2_OFFSET = -1000.0
 S2_SCALE = 1e-4
 S2_DTYPES = ("uint16", "int16", "uint32", "int32")
+# As USGS calls bands of surface reflectance.
+_SURFACE_BAND = re.compile(r"sr_b(?:and)?_?\d", re.IGNORECASE)
 
 
 def is_landsat_level1(check: Check, bands: list[Band]) -> bool:
     """Whether these are numbers of level 1 of Landsat 8 or 9 as USGS stores them: their name tells it, or a quality band
-    that exists at level 1 alone lies beside them."""
+    that exists at level 1 alone lies beside them. Never where a band that measures reflected light is called one of surface
+    reflectance (``sr_band4``), as of a stack of such files, whose common name tells the scene alone."""
+    if any(_SURFACE_BAND.match(b.description) for b in bands if b.role in profiles.REFLECTIVE):
+        return False
     held = zip(bands, check.counts.bands, strict=False)
     high = max((c.high for b, c in held if b.role in profiles.REFLECTIVE and c.high is not None), default=None)
     if profiles.is_landsat_level1(check.name, check.facts.dtype, high):

@@ -262,6 +262,17 @@ def test_collection1_reflectance(tmp_path: Path) -> None:
         assert reader.read([1]).valid[0, 0].tolist() == [False, True, True, False]
 
 
+def test_surface_reflectance_under_the_name_of_its_scene_is_no_level_1(tmp_path: Path) -> None:
+    """Files sr_band4 and sr_band5 make a stack that is called after the scene: 960 there is a reflectance of 0.096, and by level
+    1's scale it were -0.081. A thermal band beside them stays as it is."""
+    stored = np.stack([np.full((9, 9), v) for v in (960.0, 3100.0, 26000.0)])
+    name = "LC82320832016040LGN00.tif"
+    found = held(tmp_path / "sr.tif", ["sr_band4", "sr_band5", "B10"], name=name, planes=stored)
+    assert coding(found) == [("red", 1.0, 0.0, "DN"), ("nir", 1.0, 0.0, "DN"), ("thermal1", 1.0, 0.0, "DN")]
+    above = held(tmp_path / "l1.tif", ["B4", "B5", "B10"], name=name, planes=stored)
+    assert [c[1:3] for c in coding(above)] == [(2e-5, -0.1), (2e-5, -0.1), (1.0, 0.0)]
+
+
 def test_backscatter_in_decibels_is_told_from_power(tmp_path: Path) -> None:
     decibel = held(tmp_path / "s1.tif", ["VV", "VH"], name="S1A_IW_GRDH_1SDV_20200720T054321.tif",
                    planes=RNG.normal(-12, 3, (2, 9, 9)).astype(np.float32))
