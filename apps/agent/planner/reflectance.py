@@ -35,7 +35,7 @@ def reflectance_untold(question: Question) -> tuple[str, dict[str, Any]] | None:
         if not re.search(rf"(?<![\w\-])(?:{_words_of(role)}) (?:band )?{_WORD}\b", text):
             continue
         for scene in question.scenes:
-            for band in (b for r in STAND_INS.get(role, (role,)) for b in scene.bands_with_role(r)):
+            for band in (b for r in (role, *STAND_INS.get(role, ())) for b in scene.bands_with_role(r)):
                 if not band.unit.startswith("reflectance"):
                     title = lexicon().bands[role].title
                     why = (

@@ -124,7 +124,11 @@ def relation_recomputes(case: Case) -> Finding:
             other_one = place(case, source_of(case, str(more)))
             reference = Placed([*reference.shapes, *other_one.shapes], max(reference.pixel_m, other_one.pixel_m))
         one, other = subject.shapes, reference.shapes
-        if is_farthest or of_areas or metric in ("area", "density"):
+        if of_areas:
+            # an equal-area cylinder holds areas that no plane holds both
+            sheet = Sheet.about(one, other)
+            one, other = [sheet.put(g) for g in one], [sheet.put(g) for g in other]
+        elif is_farthest or metric in ("area", "density"):
             one, other = on_plane(subject, reference)
     except (CannotPlaceError, LayerUnreadableError) as why:
         return not_applicable(f"the things cannot be placed: {why}")

@@ -6,10 +6,12 @@ Every value from a computation of the test's own: numpy on the shipped images, s
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyogrio
 import pytest
 import rasterio
 import shapely
@@ -310,6 +312,40 @@ def test_the_largest_water_body_of_a_real_scene(asked: Any, fish: Scene) -> None
     vegetation = float((~(data == 0).all(axis=0) & (np.nan_to_num((data[3] - data[2]) / (data[3] + data[2])) > 0.4)).sum())
     found, _ = asked("What is the ratio of vegetation to water?", [fish], [])
     assert found.value == pytest.approx(vegetation / water.sum(), rel=1e-3)
+
+
+@pytest.mark.shared_data
+def test_plain_questions_of_counties_and_countries(asked: Any, project: Project, shared_data: Path) -> None:
+    """Borders, several by name, all but one, how many times larger, and the continent with the most: by shapely and pyproj."""
+    counties, world = (
+        vector_add_now(project=project, path=shared_data / "vector" / path, name=name).vector_info
+        for path, name in (("colorado-counties.geojson", "counties.geojson"), ("spData_world.gpkg", "countries.gpkg"))
+    )
+    held = json.loads((shared_data / "vector/colorado-counties.geojson").read_text())["features"]
+    shapes = {f["properties"]["name"]: shapely.make_valid(shapely.geometry.shape(f["geometry"])) for f in held}
+    km2 = {n: abs(GEOD.geometry_area_perimeter(shapely.segmentize(g, 0.01))[0]) / 1e6 for n, g in shapes.items()}
+    beside = {n for n, g in shapes.items() for o in ("Denver", "Mesa") if n not in ("Denver", "Mesa") and g.touches(shapes[o])}
+    for text, value in (
+        ("How many counties touch Denver or Mesa?", len(beside)),
+        ("What is the area of Denver and Mesa together, in km2?", km2["Denver"] + km2["Mesa"]),
+        ("What is the total area of all counties except Denver, in km2?", sum(km2.values()) - km2["Denver"]),
+        ("How many counties other than Denver are larger than 1000 km2?",
+         sum(v > 1000 for n, v in km2.items() if n != "Denver")),
+        ("How many counties does Denver border?", sum(g.touches(shapes["Denver"]) for g in shapes.values())),
+    ):  # fmt: skip
+        found, _ = asked(text, [], [counties])
+        assert found.value == pytest.approx(value, rel=2e-4), (text, found.text)
+    _, _, outlines, (names, continents) = pyogrio.raw.read(
+        shared_data / "vector/spData_world.gpkg", columns=["name_long", "continent"]
+    )
+    m2 = {
+        n: abs(GEOD.geometry_area_perimeter(shapely.segmentize(shapely.from_wkb(g), 0.05))[0])
+        for n, g in zip(names, outlines, strict=True) if n in ("Brazil", "Peru")
+    }  # fmt: skip
+    found, _ = asked("How many times larger is Brazil than Peru?", [], [world])
+    assert found.value == pytest.approx(m2["Brazil"] / m2["Peru"], rel=2e-3), found.text
+    found, _ = asked("Which continent has the most countries?", [], [world])
+    assert found.value == Counter(continents).most_common(1)[0][0] == "Africa"
 
 
 def test_what_is_not_told_is_asked_back(asked: Any, files: dict[str, Any], fish: Scene) -> None:
