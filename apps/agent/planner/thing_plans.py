@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ def _clause(said: str, *, is_one: bool) -> str:
     if verb not in _OF_ONE:
         verb, rest = "lie", text
     return f"{_OF_ONE[verb] if is_one else verb} {rest}"
+
+
+def _of_one(said: str) -> str:
+    """' that touch the road' → ' that touches the road'."""
+    return re.sub(rf"\bthat ({'|'.join(_OF_ONE)})\b", lambda m: f"that {_OF_ONE[m[1]]}", said)
 
 
 def _names_of(thing: Thing) -> tuple[str, ...]:
@@ -274,14 +280,25 @@ class ThingPlans(ThingChecks):
         """'of the 43 polygons of buildings.gpkg lie within 100 m of water', after a number; ``is_one``: '… lies within …'."""
         f, thing = self.form, self.things.get(self.form.target)
         if thing is None:
-            found = "pieces of " if f.target not in self.words.objects else ""
-            return f"{found}{self.words.title(f.target)} found{self._relation_text()}"
+            title = self.words.title(f.target)
+            if f.target in self.words.objects:
+                found = self.words.objects[f.target].title[0] if is_one else title
+            else:
+                found = f"{'piece' if is_one else 'pieces'} of {title}"
+            relation = self._relation_text()
+            return f"{found} found{_of_one(relation) if is_one else relation}"
         is_chosen = bool(f.relation or f.where)
-        head = f"of {thing.title}" if is_chosen and not thing.name else (thing.vector.noun if thing.vector else "place")
+        head = (
+            f"of {thing.title}"
+            if is_chosen and not thing.name
+            else ((thing.vector.noun.removesuffix("s") if is_one else thing.vector.noun) if thing.vector else "place")
+        )
         tail = "" if is_chosen or thing.vector is None else f" in {thing.vector.name}"
         relation = self._relation_text()
         if head.startswith("of ") and f.relation != "nearest":
             relation = " " + " and ".join(_clause(text, is_one=is_one) for text in self._conditions(f.where, is_own=True))
+        elif is_one:
+            relation = _of_one(relation)
         return f"{head}{relation}{tail}" + (" in the region" if self.region is not None else "")
 
     def _related_phrase(self) -> str:

@@ -120,3 +120,21 @@ def test_reflectance_of_stored_numbers_is_refused() -> None:
         assert (made.steps, made.code) == ((), "NEEDS_BANDS") and "is in DN" in made.reason
         assert of_image(text, scaled).steps
     assert of_image("What is the mean of the near infrared band?", stored).steps
+
+
+@pytest.mark.parametrize(
+    ("text", "many", "one"),
+    [
+        ("How many ships touch the counties?", "ships found that touch the 4", "ship found that touches the 4"),
+        ("How many counties are there?", "polygons in counties.geojson", "polygon in counties.geojson"),
+        (
+            "How many counties touch Denver?",
+            "of the 4 polygons of counties.geojson touch",
+            "polygons of counties.geojson touches",
+        ),
+    ],
+)
+def test_one_of_them_is_told_as_one(text: str, many: str, one: str) -> None:
+    made = plan(text, image="ships" in text, vectors=(COUNTIES,))
+    assert made.answer is not None, made.reason
+    assert many in str(made.answer.options["noun"]) and one in str(made.answer.options["noun_one"])

@@ -154,3 +154,27 @@ def test_composites_of_a_month_and_a_year(shared_data: Path) -> None:
     assert value(months=[12, 1, 2]).result.value == pytest.approx(float(np.nanmean(np.nanmedian(stack[month], axis=0))), rel=1e-6)
     o = value(months=[8], years=[2013])
     assert o.status.state == "failed" and "No date lies" in o.status.reason
+
+
+@pytest.mark.shared_data
+def test_a_fall_by_more_than_a_limit_is_exact(shared_data: Path) -> None:
+    """Landsat's bytes: by whole numbers 48,960 pixels fall by more than 0.3 and six by just that; floats of 64 bits take one of
+    the six in."""
+    roles = {"red": 3, "nir": 4}
+    days = ("2002-07-20", "2002-11-25")
+    held = [from_file(shared_data / f"change/landsat7_p15r32_{d}.tif", roles, scene_id=d, date=d) for d in days]
+    (r1, n1), (r2, n2) = ((s[2].astype(np.int64), s[3].astype(np.int64)) for _, s in held)
+    known = (r1 + n1 > 0) & (r2 + n2 > 0)
+    known &= ~((held[0][1] == 0).all(axis=0) | (held[1][1] == 0).all(axis=0))
+    fall, limit = 10 * ((n1 - r1) * (r2 + n2) - (n2 - r2) * (r1 + n1)), 3 * (r1 + n1) * (r2 + n2)
+    assert ((fall > limit) & known).sum() == 48_960 and ((fall == limit) & known).sum() == 6
+    nodes: list[tuple[Any, ...]] = []
+    for k, d in enumerate(days):
+        nodes += [(f"s{k}", "asset.scene", (), {"scene": d}), (f"i{k}", "raster.product.index", [f"s{k}"], {"index": "ndvi"})]
+    for op, wanted in (("<", fall > limit), ("<=", fall >= limit)):
+        o = Bench(*held).execute([
+            *nodes, ("d", "raster.product.difference", ["i0", "i1"], {}),
+            ("m", "raster.product.threshold", ["d"], {"op": op, "value": -0.3}),
+            ("out", "raster.summarize.area", ["m"], {"unit": "ha"}),
+        ])  # fmt: skip
+        assert o.result.value == pytest.approx(float((wanted & known).sum()) * 0.09, rel=1e-6), o.status.reason
