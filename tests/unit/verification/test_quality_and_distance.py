@@ -49,6 +49,27 @@ def test_the_request_for_a_quality_mask_can_be_executed_and_its_answer_passes() 
     assert not any(r.kind == "quality_mask" for r in propose_requests(masked.case(), {}, {}))
 
 
+def test_a_share_of_the_quality_band_is_none_that_left_it_unused() -> None:
+    """What is flagged is looked at again: a share of the clear pixels told as that of the clouds is caught."""
+    bench = s.cloudy()
+    share = s.ask(bench, "What share of the pixels is cloud by the QA band?", "share", "execute", s.graph(
+        s.S, ("m", "raster.product.qa_mask", ("s1",), {"flags": ["cloud"]}),
+        ("out", "raster.summarize.share", ("m",), {})))  # fmt: skip
+    found = outcomes(share)
+    assert found["completeness.quality_mask_applied"] == "not_applicable"
+    assert [k for k, v in found.items() if v in ("failed", "errored")] == []
+    value = share.observation.result.value
+    assert value == pytest.approx((bench.stored["s"][2] >> 14 == 3).mean(), rel=1e-12)
+    assert isinstance(value, float)
+    assert outcomes(share.but({"/result/value": 1 - value}))["consistency.value_matches_source"] == "failed"
+
+
+def test_an_equation_of_numbers_needs_no_pixel() -> None:
+    solved = s.ask(s.cloudy(), "solve 2*x + 3 = 7", "number", "execute", s.graph(
+        ("out", "value.solve", (), {"equation": "2*x + 3 = 7", "unknown": "x"})))  # fmt: skip
+    assert outcomes(solved)["completeness.enough_valid_pixels"] == "not_applicable"
+
+
 def test_a_mask_that_was_asked_for_and_not_applied_or_turned_round_is_caught() -> None:
     bench = s.cloudy()
     masked, plain = mean_ndvi(bench, quality_mask="auto"), mean_ndvi(bench)
