@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from apps.agent.planner.fields import Where
-from apps.agent.planner.spatial import Relation, relations_in
+from apps.agent.planner.relations import Relation, relations_in
 from apps.agent.planner.text import Text
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
 
@@ -26,9 +26,7 @@ _LESS = (
 )
 _CLOSED = re.compile(r"^(?:no |not |at least|at most|up to|>=|≥|<=|≤)")
 _VERB = r"(?:(?:that|which|who|whose) )?(?:(?:are|is|were|was|have|has|having|with|of|cover|covers|covering|measure|measures) )*"
-_WHAT = (
-    r"(?:(?:an? |the )?(?P<what>areas?|sizes?|surfaces?|perimeters?|circumferences?|outlines?|lengths?) (?:is |are |of )?)?"
-)
+_WHAT = r"(?:(?:an? |the )?(?P<what>areas?|sizes?|surfaces?|perimeters?|circumferences?|outlines?|lengths?) (?:is |are |of )?)?"
 _SIZE = re.compile(
     rf"(?P<lead>(?:\b(?:and|but) (?:also )?)?)(?P<verb>{_VERB}){_WHAT}(?P<op>{_MORE}|{_LESS})\s*(?P<n>{_NUMBER})\s*{_UNIT}"
     r"(?: in (?:size|area|extent|length)| large| long)?(?! (?:distance )?(?:away )?(?:of|from|to|around|about|off)\b)"

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from apps.agent.planner.conditions import SUPERLATIVE, Ranked, chained, sizes_said
 from apps.agent.planner.lexicon import lexicon
+from apps.agent.planner.relations import OUTLINE_WORDS, Relation, nearest_in, relation_in
 from apps.agent.planner.singles import PATCH, WHOLE, conditions, nearest_one, picked_among, single_piece, those_that
-from apps.agent.planner.spatial import EACH_WORDS, OUTLINE_WORDS, SIGN, Found, Relation, nearest_in, relation_in
+from apps.agent.planner.spatial import EACH_WORDS, SIGN, Found
 from apps.agent.planner.text import Text
 from apps.agent.planner.thing_words import (
     DISTANCE,

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from apps.agent.planner.conditions import SUPERLATIVE, chained
 from apps.agent.planner.fields import Where
 from apps.agent.planner.lexicon import lexicon
-from apps.agent.planner.spatial import SIGN, Relation, nearest_in
+from apps.agent.planner.relations import Relation, nearest_in
+from apps.agent.planner.spatial import SIGN
 from apps.agent.planner.text import Text
 from apps.agent.planner.thing_words import DISTANCE, Roles, spans_at, take_signs
 from apps.agent.units import UNIT_PATTERN
@@ -58,7 +59,7 @@ def single_piece(t: Text, name: str) -> Roles:
         return Roles()
     is_which = re.match(r"\W*(?:which|what|where|find|show|name)\b", t.text) is not None
     is_figure = t.has(r"\b(?:areas?|sizes?|lengths?)\b(?= of)|\bhow (?:large|big|long|much)\b")
-    word = (extreme or told)
+    word = extreme or told
     if (extreme and is_which and not after.strip(" ?.!") and not is_figure) or (told and asks):
         assert word is not None
         # boxes have no area of their own: the largest is the longest
