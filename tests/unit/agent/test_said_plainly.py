@@ -11,8 +11,8 @@ from apps.agent.planner.rewritten import rewritten
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
 from apps.core.geo.vector import VectorInfo
+from tests.unit.agent.scripted import scene
 from tests.unit.agent.test_in_words import plan
-from tests.unit.agent.test_offline import scene
 from tests.unit.agent.test_offline_things import vector
 
 NAMES = ("Denver", "Mesa", "Adams", "Larimer")
@@ -91,9 +91,13 @@ def of_image(text: str, *scenes: SceneInfo) -> Plan:
     return OfflinePlanner().plan(Question(text=text, scenes=scenes))
 
 
+def last_node(made: Plan) -> Any:
+    nodes: Any = made.steps[0].arguments["nodes"]
+    return nodes[-1]
+
+
 def test_percentiles_and_extremes_of_dates() -> None:
-    made = of_image("What is the 90th percentile of NDVI?", scene("a"))
-    out = made.steps[0].arguments["nodes"][-1]
+    out = last_node(of_image("What is the 90th percentile of NDVI?", scene("a")))
     assert (out["op"], out["params"]["statistic"], out["params"]["percentile"]) == (
         "raster.summarize.statistic",
         "percentile",
@@ -104,7 +108,7 @@ def test_percentiles_and_extremes_of_dates() -> None:
     for text, over, of in (
         ("What is the highest mean NDVI of the series?", "max", "mean"), ("lowest median NDVI over time", "min", "median"),
     ):  # fmt: skip
-        params = of_image(text, *dated).steps[0].arguments["nodes"][-1]["params"]
+        params = last_node(of_image(text, *dated))["params"]
         assert (params["over"], params["statistic"]) == (over, of)
 
 
