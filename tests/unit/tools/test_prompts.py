@@ -63,6 +63,13 @@ def test_scribbles_and_points_grow_to_the_whole_of_what_they_touch(prompt: dict[
     assert i["scribbles_inside"] == sum(s.get("inside", True) for s in prompt.get("scribbles", []))
 
 
+def test_the_best_model_is_the_classical_method_where_the_zoo_has_none() -> None:
+    b, _, _ = two_discs()
+    classical, best = (ask(b, points=[[55, 60, 1]], model=name) for name in ("", "best"))
+    assert (mask_of(b, best) == mask_of(b, classical)).all() and best.evidence.source["method"]["kind"] == "random_walker"
+    assert best.configuration == classical.configuration
+
+
 def test_what_is_marked_as_outside_is_left_out() -> None:
     b, left, right = two_discs()
     both = mask_of(b, ask(b, points=[[55, 60, 1]]))
@@ -329,8 +336,9 @@ def test_a_promptable_model_of_the_zoo_is_asked_with_the_same_prompts(sam_file: 
         assert mask.sum() == expected.sum() == o.evidence.intermediate["mask_px"]
         method: Any = o.evidence.source["method"]
         assert method["guessed_iou"] == pytest.approx(score, abs=1e-4)
-    auto = ask(b, model="auto", points=[[200, 160, 1]])
-    assert auto.status.state == "ok" and auto.evidence.source["weights"][0]["name"] == "pointer"  # type: ignore[index,call-overload]
+    for name in ("auto", "best"):
+        found = ask(b, model=name, points=[[200, 160, 1]])
+        assert found.status.state == "ok" and found.evidence.source["weights"][0]["name"] == "pointer"  # type: ignore[index,call-overload]
 
 
 @pytest.mark.ml
