@@ -11,6 +11,7 @@ import numpy as np
 
 from apps.verification.case import Case, Finding, failed, inconclusive, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
+from apps.verification.checks.periods import Period, period_of
 from apps.verification.planes import same_grid
 
 
@@ -37,13 +38,17 @@ _PERIOD = re.compile(
     family="completeness",
 )
 def series_covers_scenes(case: Case) -> Finding:
-    """A series has one item for each scene that the call names, with distinct scenes and dates."""
+    """A series has one item for each scene that the call names, with distinct scenes and dates; one of seasons, months or years
+    has each once, and each scene's day lies in one of them."""
     if case.kind not in ("series", "trend", "date") or not case.observation.result.items:
         return not_applicable("no series")
     asked = case.scene_ids
     named = [str(i.get("scene")) for i in case.items() if i.get("scene")]
     n = len(case.observation.result.items)
     at = ("/result/items",)
+    periods = _periods(case)
+    if periods is not None:
+        return _periods_cover(case, periods, at)
     if asked and n != len(asked):
         return failed(
             f"{len(asked)} scenes were asked for, the series has {n} items.", measured=n, expected=len(asked), unit="items", at=at
@@ -75,6 +80,29 @@ def series_covers_scenes(case: Case) -> Finding:
     if len(days) == n and len(set(days)) < min(n, len({s.acquired_at for s in case.used_scenes}) or n):
         return failed("Several items carry one date.", measured=len(set(days)), expected=n, unit="dates", at=at)
     return passed("One item for each scene.", measured=n, expected=len(asked) or n, unit="items", at=at)
+
+
+def _periods(case: Case) -> list[Period] | None:
+    """The periods of items that are of seasons, months or years and carry no scene; None where one is not."""
+    items = list(case.items())
+    if any(i.get("scene") or not i.get("period") for i in items):
+        return None
+    grid = next((s.grid for s in case.used_scenes if s.grid.crs is not None), None)
+    is_south = grid is not None and sum(grid.lonlat_bounds()[1::2]) < 0
+    found = [period_of(str(i["period"]), is_south=is_south) for i in items]
+    return [p for p in found if p is not None] if None not in found else None
+
+
+def _periods_cover(case: Case, periods: list[Period], at: tuple[str, ...]) -> Finding:
+    if len(set(periods)) < len(periods):
+        return failed("A period stands in the series more than once.", measured=len(set(periods)), expected=len(periods), at=at)
+    days = sorted({s.acquired_at.date() for s in case.used_scenes if s.acquired_at is not None})
+    beside = [d for d in days if not any(first <= d <= last for first, last in periods)]
+    if beside:
+        return failed(
+            "A scene that was asked for lies in none of the periods.", measured=beside[0], expected="in one of them", at=at
+        )
+    return passed("The periods hold all scenes.", measured=len(periods), unit="periods", at=at)
 
 
 @check(

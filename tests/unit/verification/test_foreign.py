@@ -420,3 +420,11 @@ def test_a_right_figure_of_something_else_is_not_accepted(name: str) -> None:
 def test_other_ways_to_the_same_figure_are_not_blamed(make: Any) -> None:
     """The second formula is NDVI, written in another way."""
     assert judged(make())[1].decision == "accept"
+
+
+def test_a_series_of_seasons_holds_all_of_its_dates() -> None:
+    """Sinop lies in the south: September and October are of spring, and so is mid November; December and January are of summer."""
+    check = CHECKS["completeness.series_covers_scenes"]
+    assert check.look(f.of_periods("spring 2013", "summer 2014").case()).outcome == "passed"
+    assert check.look(f.of_periods("spring 2013").case()).outcome == "failed"
+    assert check.look(f.of_periods("spring 2013", "spring 2013", "summer 2014").case()).outcome == "failed"
