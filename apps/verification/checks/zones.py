@@ -80,7 +80,8 @@ def zonal_matches_source(case: Case) -> Finding:
             truths = [_zone_from_source(look, scene, source, outline, statistic, weights) for outline in called]
             nearest = max(range(len(called)), key=lambda k: closeness(value, truths[k]))
             truth = truths[nearest]
-            plane, held, _, sampled = _in_zone(look, scene, source, called.pop(nearest))
+            outline = called.pop(nearest)
+            plane, held, window, sampled = _in_zone(look, scene, source, outline)
             seen += 1
             worst = min(worst, closeness(value, truth))
             if not is_near(case, value, truth, "mean" if statistic in ("area", "share") else statistic):
@@ -92,7 +93,11 @@ def zonal_matches_source(case: Case) -> Finding:
                     at=(f"/result/items/{i}/value", "/inputs"),
                     scores={"look_agreement": worst},
                 )
-            unlike = _row_unlike(item, plane.data[held]) if sampled == 1 else None
+            unlike = (
+                _row_unlike(item, plane.data[held]) or _place_unlike(case, item, outline, scene.grid, window)
+                if sampled == 1
+                else None
+            )
             if unlike is not None:
                 return failed(
                     f"The {unlike[0]} of {str(item.get('zone'))[:60]} is not that of the source's pixels in it.",
@@ -186,6 +191,27 @@ def _row_unlike(item: dict[str, Any], values: NDArray[np.float64]) -> tuple[str,
         # tools may hold products in single precision
         if abs(told - truth) > max(1e-5 * max(1.0, abs(truth)), 1e-4 * float(np.ptp(values)) if name == "std" else 0.0):
             return name, told, truth
+    return None
+
+
+def _place_unlike(
+    case: Case, item: dict[str, Any], outline: BaseGeometry, grid: Grid, window: tuple[int, int, int, int]
+) -> tuple[str, float, float] | None:
+    """(name, told, truth) where a row tells another number of pixels in its zone, or another share of it on the raster."""
+    n, share = number_of(item.get("n_px")), number_of(item.get("on_raster"))
+    if n is not None:
+        x0, y0, width, height = window
+        xs, ys = np.meshgrid(x0 + np.arange(width) + 0.5 + CENTRE_NUDGE[0], y0 + np.arange(height) + 0.5 + CENTRE_NUDGE[1])
+        inside = int(shapely.contains_xy(outline, xs, ys).sum())
+        # tools may take pixels on the outline either way
+        if abs(n - inside) > max(1.0, 0.5 * outline.length**0.5) and (n > inside or case.region is None):
+            return "n_px", n, float(inside)
+        if n < (number_of(item.get("n_valid")) or 0):
+            return "n_px", n, float(inside)
+    if share is not None and outline.area > 0:
+        truth = shapely.intersection(outline, shapely.box(0, 0, grid.width, grid.height)).area / outline.area
+        if abs(share - truth) > 0.01:
+            return "on_raster", share, float(truth)
     return None
 
 
