@@ -87,6 +87,16 @@ export function errorText(xhr: Pick<XMLHttpRequest, "responseText" | "status">):
 export function install(htmx: typeof htmxType): void {
   document.querySelectorAll<HTMLElement>("#toasts .toast").forEach(arm);
   document.addEventListener("toast", (event) => show((event as CustomEvent<Toast>).detail, htmx));
+  // what an answer tells of is lost where its button was replaced while it was under way: then the page is told
+  document.addEventListener("htmx:beforeSend", (event) => {
+    const { elt, xhr } = (event as CustomEvent<{ elt: Element; xhr: XMLHttpRequest }>).detail;
+    xhr.addEventListener("load", () => {
+      const told = elt.isConnected ? null : xhr.getResponseHeader("HX-Trigger");
+      if (!told?.startsWith("{")) return;
+      for (const [name, detail] of Object.entries(JSON.parse(told) as Record<string, unknown>))
+        document.body.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
+    });
+  });
   // an error whose fragment has no place on the page (hx-swap="none") is said in a toast
   document.addEventListener("htmx:responseError", (event) => {
     const { elt, xhr } = (event as CustomEvent<{ elt: Element; xhr: XMLHttpRequest }>).detail;

@@ -227,7 +227,7 @@ def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: Scen
         others[s.scene_id] = left_in(veil.reader, veil.band, veil.band.scheme, veil.flags, veil.region)
         tell_left_in(ctx, s, others[s.scene_id])
         ctx.log("warning" if n_px > WARN_SHARE * of_px else "info",
-                f"{n_px} of {of_px} pixels under cloud or shadow of {s.name} were left out, by its quality band.")
+                f"{n_px:,} of {of_px:,} pixels under cloud or shadow of {s.name} were left out, by its quality band.")
     if not out:
         return None, {}
     n_hidden = n_all - int(valid.sum())

@@ -145,7 +145,7 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
         raise ToolAbstainedError("No valid pixel is left about the prompts.", code="TOOL_FAILED", needs={"valid_px": True})
     _refuse_unseen(scene, prompts, window, valid)
     if (data[:, valid] == data[:, valid][:, :1]).all():
-        raise ToolAbstainedError(f"All {int(valid.sum())} valid pixels about the prompts have the same value: there is no "
+        raise ToolAbstainedError(f"All {int(valid.sum()):,} valid pixels about the prompts have the same value: there is no "
                                  "edge to find.", code="TOOL_FAILED", needs={"contrast": True})
     source: dict[str, JsonValue] = {"thresholds": {target: 0.5}, "band_mapping": _mapping(scene, bands),
                                     "sensor": scene.sensor or "unknown",

@@ -58,14 +58,14 @@ def area_recomputes(case: Case) -> Finding:
     truth, n_px, how = sum(p.area_m2 for p in parts), sum(p.n_px for p in parts), parts[0].method
     if not case.is_same(truth, mine, case.limits.area_rel_tolerance):
         return failed(
-            f"The mask's {n_px} pixels make another area ({how}).",
+            f"The mask's {n_px:,} pixels make another area ({how}).",
             measured=mine,
             expected=truth,
             unit="m2",
             at=("/result/value", "/result/unit", "/result/layers"),
         )
     return passed(
-        f"The mask's {n_px} pixels make this area ({how}).",
+        f"The mask's {n_px:,} pixels make this area ({how}).",
         measured=mine,
         expected=truth,
         unit="m2",

@@ -243,7 +243,7 @@ def mask_holds_its_points(case: Case) -> Finding:
     at = ("/result/layers", "/arguments/regions_method/points")
     if wrong:
         return failed(
-            f"{wrong} of {n} points lie on the wrong side of the mask; they may have been read in other coordinates.",
+            f"{wrong:,} of {n:,} points lie on the wrong side of the mask; they may have been read in other coordinates.",
             measured=wrong,
             expected=0,
             unit="points",
@@ -372,7 +372,7 @@ def refined_edge_only(case: Case) -> Finding:
     n = int(lost.sum()) + (int(grown.sum()) if before.any() else int((after & both).sum()))
     if n:
         return failed(
-            f"{n} pixels changed further than {band:g} from the first mask's edge; refinement moves the edge alone.",
+            f"{n:,} pixels changed further than {band:g} from the first mask's edge; refinement moves the edge alone.",
             measured=n,
             expected=0,
             unit="px",

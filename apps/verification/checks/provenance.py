@@ -358,13 +358,13 @@ def pixels_read_are_the_sources(case: Case) -> Finding:
     if first is not None:
         band, col, row, seen, there = first
         return failed(
-            f"{wrong} of {n} pixels came to the tool otherwise than the source has them; the first is band {band} at "
+            f"{wrong:,} of {n:,} pixels came to the tool otherwise than the source has them; the first is band {band} at "
             f"column {col}, row {row}. It read another band, place, scale, mask or scene.",
             measured=seen,
             expected=there,
             at=pointer,
         )
-    return passed(f"{n} pixels came to the tool as the source has them.", measured=n, unit="px", at=pointer)
+    return passed(f"{n:,} pixels came to the tool as the source has them.", measured=n, unit="px", at=pointer)
 
 
 def _told(scene: SceneInfo, told: Any) -> list[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:

@@ -232,7 +232,7 @@ def _counted(case: Case, scene: SceneInfo, flags: tuple[str, ...]) -> Finding | 
             # a thinned mask stands for pixels beside the ones that are looked up
             if n > 0.002 * of:
                 return failed(
-                    f"The mask holds pixels that {scene.name}'s quality band hides: {n} of {of} looked at.",
+                    f"The mask holds pixels that {scene.name}'s quality band hides: {n:,} of {of:,} looked at.",
                     measured=n, expected=0, unit="px", at=("/result/layers",),
                 )  # fmt: skip
         elif ref.kind in ("boxes", "polygons") and ref.crs == "image":

@@ -213,7 +213,9 @@ export class Prompts {
     const { home } = this;
     if (!home) return;
     const read = this.lines().map(promptFrom);
-    home.field.setAttribute("aria-invalid", String(read.includes(null)));
+    // a field that is right has none, as on a fresh page
+    if (read.includes(null)) home.field.setAttribute("aria-invalid", "true");
+    else home.field.removeAttribute("aria-invalid");
     const prompts = read.flatMap((prompt) => prompt ?? []);
     for (const prompt of prompts) this.draw(this.group, prompt);
     const wrong = read.indexOf(null);
