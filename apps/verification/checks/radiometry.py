@@ -179,8 +179,8 @@ def values_in_range(case: Case) -> Finding:
     share, pointer, out, n = worst
     if share > case.limits.out_of_range_share:
         return failed(
-            f"{out:,} of {n:,} values lie beyond what the quantity can be: undeclared fill, a missing scale or offset, or negative "
-            "reflectances were taken for data. Name the nodata value, scale and offset of the scene.",
+            f"{out:,} of {n:,} values lie beyond what the quantity can be: undeclared fill, a missing scale or offset, or "
+            "negative reflectances were taken for data. Name the nodata value, scale and offset of the scene.",
             measured=share,
             expected=f"≤ {case.limits.out_of_range_share:g}",
             at=(pointer,),
