@@ -178,7 +178,7 @@ def not_degenerate(case: Case) -> Finding:
 def _is_of_class(case: Case) -> bool:
     """Whether the result is made of the pixels that a class map itself gives a class, without a threshold."""
     methods = [o.arguments.get("regions_method") for o in (case.observation, *case.parents)]
-    kinds = {m.get("kind") for m in methods if isinstance(m, dict)}
+    kinds = {str(m.get("kind")) for m in methods if isinstance(m, dict)}
     if case.observation.tool == "execute":
         ops = {str(n.get("op")) for n in case.nodes.values()}
         return "raster.product.class_values" in ops and not ops & {"raster.product.threshold", "raster.product.classify"}
