@@ -12,6 +12,46 @@ from functools import lru_cache
 
 from apps.verification.formulas import INDICES
 
+# What a class holds beside other kinds, by words for things in the singular: who asks for one of them is served by the class.
+KINDS: dict[str, frozenset[str]] = {
+    name: frozenset(kinds.split(", "))
+    for name, kinds in {
+        "vehicle": "car, automobile, truck, lorry, bus, van, pickup, trailer, taxi, coach, minibus, caravan, tractor, motorcycle, "
+        "small vehicle, large vehicle, motor vehicle, road vehicle",
+        "plane": "airplane, aeroplane, aircraft, jet, airliner, fighter, bomber, military aircraft, propeller plane",
+        "ship": "boat, vessel, watercraft, yacht, ferry, tanker, warship, motorboat, barge, cargo ship, sailing boat, fishing boat",
+        "plant": "tree, crown, shrub, bush, palm, crop, hedge, tree crown, palm tree, fruit tree",
+        "tree": "crown, palm, tree crown, palm tree, fruit tree, olive tree",
+        "building": "house, roof, hangar, warehouse, shed, factory, greenhouse, church",
+        "storage tank": "tank, silo, oil tank, gas tank",
+    }.items()
+}
+# other names of these classes
+_CLASS_NAMES = {
+    "motor vehicle": "vehicle", "road vehicle": "vehicle", "airplane": "plane", "aeroplane": "plane", "aircraft": "plane",
+    "boat": "ship", "vessel": "ship", "vegetation": "plant", "tank": "storage tank",
+}  # fmt: skip
+
+
+def singular(name: str) -> str:
+    """A thing's name with its last word in the singular: lorries, buses, palm trees."""
+    before, _, last = name.rpartition(" ")
+    for ending, one in (("ies", "y"), ("uses", "us"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x")):
+        if last.endswith(ending) and len(last) > len(ending):
+            last = last.removesuffix(ending) + one
+            break
+    else:
+        last = last[:-1] if last.endswith("s") and not last.endswith(("ss", "us")) and len(last) > 3 else last
+    return f"{before} {last}".strip()
+
+
+def is_kind_of(word: str, name: str) -> bool:
+    """Whether a word for things is that of a kind that the class holds: a car is a vehicle; a vehicle need be no car."""
+    called = singular(name)
+    held = KINDS.get(_CLASS_NAMES.get(called, called), frozenset())
+    return singular(word) in held
+
+
 _NUMBER = r"[-−+]?\d+(?:[.,]\d+)?"
 _ABOVE = (
     r"above|over|greater than|larger than|more than|higher than|exceeds?|exceeding|at least|bigger than|>=|≥|>|"

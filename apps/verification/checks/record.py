@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from apps.verification import words
 from apps.verification.case import Case, Finding, LayerUnreadableError, failed, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.checks.seen import quality_entries
@@ -220,7 +221,7 @@ def classes_as_called(case: Case) -> Finding:
         found = {_plain(v) for f in case.features(ref) if (v := _class_of(f))}
     except LayerUnreadableError:
         return not_applicable("the boxes cannot be read")
-    other = found - wanted - _serving(case, wanted)
+    other = found - wanted - _serving(case, groups)
     at = ("/result/layers", "/arguments/target_groups")
     if other and wanted:
         return failed(
@@ -229,11 +230,18 @@ def classes_as_called(case: Case) -> Finding:
     return passed("Detections are of the classes that were looked for.", measured=sorted(found), at=at)
 
 
-def _serving(case: Case, wanted: set[str]) -> set[str]:
-    """Classes that are told to hold what was looked for beside other kinds: cars are counted among vehicles."""
+def _serving(case: Case, groups: dict[str, Any]) -> set[str]:
+    """Classes that are told to hold what was looked for beside other kinds, and do: cars are counted among vehicles, and no
+    record makes dogs of them."""
     told = case.observation.evidence.validity.get("classes")
-    entries = [t for t in told if isinstance(t, dict)] if isinstance(told, list) else []
-    return {_plain(t.get("class")) for t in entries if t.get("exact") is False and _plain(t.get("target")) in wanted}
+    asked = {_plain(n): {_plain(w) for w in (n, *(ps if isinstance(ps, list) else ()))} for n, ps in groups.items()}
+    out = set()
+    for entry in told if isinstance(told, list) else ():
+        if isinstance(entry, dict) and entry.get("exact") is False:
+            served = asked.get(_plain(entry.get("target")), set())
+            if any(words.is_kind_of(w, _plain(entry.get("class"))) for w in served):
+                out.add(_plain(entry.get("class")))
+    return out
 
 
 def _plain(name: Any) -> str:
