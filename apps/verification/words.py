@@ -16,10 +16,10 @@ from apps.verification.formulas import INDICES
 KINDS: dict[str, frozenset[str]] = {
     name: frozenset(kinds.split(", "))
     for name, kinds in {
-        "vehicle": "car, automobile, truck, lorry, bus, van, pickup, trailer, taxi, coach, minibus, caravan, tractor, motorcycle, "
-        "small vehicle, large vehicle, motor vehicle, road vehicle",
+        "vehicle": "car, automobile, truck, lorry, bus, van, pickup, trailer, taxi, coach, minibus, caravan, motorcycle, "
+        "tractor, small vehicle, large vehicle, motor vehicle, road vehicle",
         "plane": "airplane, aeroplane, aircraft, jet, airliner, fighter, bomber, military aircraft, propeller plane",
-        "ship": "boat, vessel, watercraft, yacht, ferry, tanker, warship, motorboat, barge, cargo ship, sailing boat, fishing boat",
+        "ship": "boat, fishing boat, vessel, watercraft, yacht, ferry, tanker, warship, barge, cargo ship, sailing boat",
         "plant": "tree, crown, shrub, bush, palm, crop, hedge, tree crown, palm tree, fruit tree",
         "tree": "crown, palm, tree crown, palm tree, fruit tree, olive tree",
         "building": "house, roof, hangar, warehouse, shed, factory, greenhouse, church",
