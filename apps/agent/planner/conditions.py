@@ -207,6 +207,13 @@ _IS_LARGER = re.compile(
     r"^\W*(?:is|are) (?P<what>[^?]+?) (?P<op>larger|bigger|smaller|longer|shorter) than (?P<other>[^?]+?)\s*\??\s*$",
     re.IGNORECASE,
 )
+_WHICH_OF_TWO = re.compile(
+    r"^\W*(?:(?:which|what)(?: (?:one|of (?:the )?(?:two|these|those)))? (?:is|are) (?:the )?"
+    r"(?P<op>larger|bigger|smaller|longer|shorter)(?: one)?(?: in (?:area|size|length))?\s*[,:;–-]?|"
+    r"(?:is|are)(?= [^?]* (?P<op2>larger|bigger|smaller|longer|shorter)\W*$))\s+(?P<what>[^?,]+?),? or "
+    r"(?P<other>[^?,]+?)(?(op2)(?: the)?\s+(?:larger|bigger|smaller|longer|shorter))\W*$",
+    re.IGNORECASE,
+)
 _PLACES = "in|inside|within|outside|at|on|near|north|south|east|west|to|between|along|over|during"
 _PLACE = rf"(?:{_PLACES}|of)"
 _BE = re.compile(r"\b(?:are|is|was|were|lie|lies)(?: there)?\b", re.IGNORECASE)
@@ -239,11 +246,12 @@ def two_figures(text: str) -> Two | None:
         # as of an index: the second less the first
         first, second = (f"What is the {figure} of {m[k].strip()}?" for k in ("other", "what"))
         return Two(first, second)
-    m = _IS_LARGER.match(text)
+    m = _IS_LARGER.match(text) or _WHICH_OF_TWO.match(text)
     if m is not None and not re.match(r"\d", m["other"].strip()):
-        figure = "length" if m["op"].lower() in ("longer", "shorter") else "area"
+        op = (m["op"] or m["op2"]).lower()
+        figure = "length" if op in ("longer", "shorter") else "area"
         first, second = (f"What is the {figure} of {m[k].strip()}?" for k in ("what", "other"))
-        return Two(first, second, "compare", "min" if m["op"].lower() in ("smaller", "shorter") else "max")
+        return Two(first, second, "compare", "min" if op in ("smaller", "shorter") else "max")
     m = _HOW_MANY_MORE.match(text) or _ARE_MORE.match(text)
     if m is None or re.match(r"\d", m["other"].strip()):
         return None

@@ -91,8 +91,12 @@ def _two_figures(question: Question, form: Form, builder: PlanBuilder) -> Answer
     labels = [re.sub(r", in (?:ha|km2|m2|acre|km|m|%)(?=,|$)", "", a) for a in asked]
     if form.second_as == "compare":
         builder.understood = f"You ask which is {'larger' if form.pick == 'max' else 'smaller'}: {asked[0]}, or {asked[1]}."
-        word = "larger" if form.pick == "max" else "smaller"
-        options: dict[str, Any] = {"labels": [*labels], "pick": form.pick, "word": word, "phrase": ""}
+        word, phrase = ("larger" if form.pick == "max" else "smaller"), ""
+        if _differ_in_the_thing_alone(one, two):
+            # "Mesa is larger in area", and not "the area of Mesa is larger"
+            labels = [b._thing_title(b.form.target) for b in (one, two)]
+            phrase = "perimeter" if form.length_of == "outline" else form.what
+        options: dict[str, Any] = {"labels": [*labels], "pick": form.pick, "word": word, "phrase": phrase}
         return AnswerRecipe(kind="compare", steps=(*first.steps, *second.steps), unit=first.unit, options=options)
     builder.understood = f"You ask by how much {asked[0]} exceeds {asked[1]}."
     phrase = f"{labels[0][:1].upper()}{labels[0][1:]} less {labels[1]}"
@@ -100,6 +104,14 @@ def _two_figures(question: Question, form: Form, builder: PlanBuilder) -> Answer
         kind="difference", steps=(*second.steps, *first.steps), unit=first.unit,
         options={"phrase": phrase, "labels": [labels[1], labels[0]]},  # in the order of the steps
     )  # fmt: skip
+
+
+def _differ_in_the_thing_alone(one: PlanBuilder, two: PlanBuilder) -> bool:
+    """Whether two figures are the area or length of one thing and that of another, taken alike."""
+    beside = {"target", "second", "second_as", "pick", "unit"}
+    forms = [b.form.model_dump(exclude=beside) for b in (one, two)]
+    are_things = all(b.form.target in b.things for b in (one, two))
+    return one.form.what in ("area", "length") and are_things and forms[0] == forms[1]
 
 
 class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):

@@ -189,6 +189,17 @@ def _roles(t: Text, found: Found, question: Question, *, has_sizes: bool) -> Rol
         return Roles()
     if is_of_image and any(k.startswith("vector:") for k in signs.values()):
         return _zone(t, found, question)
+    about = (
+        None
+        if is_of_image
+        else t.find(rf"\barea *\b(?:that lies )?(?P<how>within \d[\d,.]* *(?:{UNIT_PATTERN}) of) *(?:the )?(?P<s>{SIGN})")
+    )
+    if about is not None and len(things) == 1:
+        told = f"{about['how']} {signs[about['s']].split(':')[-1]}" if signs[about["s"]].count(":") > 1 else f"{about['how']} it"
+        return Roles(
+            refusal=f"The area of what {told}? Name what is measured there: a surface of the image (“the water area within …”) "
+            "or a file's polygons (“what area of the … lies within …”)."
+        )
     if len(set(signs.values())) == 1 and (key := next(iter(signs.values()))).startswith("vector:"):
         take_signs(t)
         return Roles("measure", subject=key)

@@ -6,6 +6,7 @@ Every value from a computation of the test's own: numpy on the shipped images, s
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -335,6 +336,27 @@ def test_plain_questions_of_counties_and_countries(asked: Any, project: Project,
     ):  # fmt: skip
         found, _ = asked(text, [], [counties])
         assert found.value == pytest.approx(value, rel=2e-4), (text, found.text)
+    found, _ = asked("Which is larger, Denver or Mesa", [], [counties])
+    told = [float(n.replace(",", "")) for n in re.findall(r"(?:Denver|Mesa): ([\d,.]+) km²", found.text)]
+    assert found.value == "Mesa" and told == [pytest.approx(km2[n], rel=2e-3) for n in ("Denver", "Mesa")], found.text
+    # UTM zone 13: true to 1 in 1,000 of lengths up to 3° from its middle
+    flat = Transformer.from_crs("EPSG:4326", "EPSG:32613", always_xy=True)
+    plane = {n: shapely.transform(shapely.segmentize(g, 0.01), lambda p: np.column_stack(flat.transform(p[:, 0], p[:, 1])))
+             for n, g in shapes.items()}  # fmt: skip
+    near = [n for n, g in plane.items() if n != "Denver" and g.distance(plane["Denver"]) <= 50_000]
+    whole = sum(km2[n] for n in near)
+    round_it = plane["Denver"].buffer(50_000, quad_segs=64)
+    part = shapely.union_all(list(plane.values())).intersection(round_it).area / 1e6
+    found, _ = asked("What is the area of the counties that come within 50 km of Denver, in km2?", [], [counties])
+    assert found.value == pytest.approx(whole, rel=2e-4) and 0 < len(near) < len(shapes) - 1, found.text
+    found, _ = asked("What area of the counties lies within 50 km of Denver, in km2?", [], [counties])
+    assert found.value == pytest.approx(part, rel=2e-3) and part < whole, found.text
+    for text, says in (
+        ("Area of the counties within 50 km of Denver", "only the part that lies there?"),
+        ("area within 50 km of Denver", "The area of what within 50 km of Denver?"),
+    ):
+        found, _ = asked(text, [], [counties])
+        assert found.abstained and says in found.text, found.text
     _, _, outlines, (names, continents) = pyogrio.raw.read(
         shared_data / "vector/spData_world.gpkg", columns=["name_long", "continent"]
     )

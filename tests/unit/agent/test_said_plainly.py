@@ -48,6 +48,20 @@ def test_what_a_plain_question_asks(text: str, wanted: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "pick"),
+    [
+        ("Which is larger, Denver or Mesa", "max"), ("Which one is bigger: Denver or Mesa?", "max"),
+        ("Is Denver or Mesa larger?", "max"), ("Which of the two is the smaller, Denver or Mesa?", "min"),
+    ],
+)  # fmt: skip
+def test_two_named_features_are_compared(text: str, pick: str) -> None:
+    made = plan(text, vectors=(COUNTIES,))
+    assert made.answer is not None, made.reason
+    assert (made.answer.kind, made.answer.options["pick"], len(made.answer.steps)) == ("compare", pick, 2)
+    assert (made.form["what"], made.form["target"], made.form["second"]["target"]) == ("area", DENVER, MESA)
+
+
+@pytest.mark.parametrize(
     ("text", "of", "pick"),
     [
         ("Which kind has the most counties?", "count", "max"),
@@ -66,7 +80,8 @@ def test_the_value_with_the_most_features(text: str, of: str, pick: str) -> None
     [
         ("What is the area of Denver and Mesa?", "together"),
         ("How many counties touch Denver and Mesa?", "3 things"),  # both at once is another question
-        ("Which is larger, Denver or Mesa?", ""),
+        ("Which is larger: Denver, Mesa or Adams?", ""),  # of three the two figures are not all
+        ("Which is longer, Denver or Mesa?", "the perimeter of"),
         ("What is the area of Denver and Mesa except Denver and Mesa?", ""),
     ],
 )
