@@ -33,7 +33,13 @@ class Limits(BaseModel):
     turned_gain: float = Field(
         default=3.0, description="how many times more boxes part the picture, turned, from which they are of another frame"
     )
-    moved_share: float = Field(default=0.5, description="share of what boxes part elsewhere below which they lie on nothing")
+    moved_gain: float = Field(
+        default=1.5, description="how many times more boxes part the picture where they lie than in the middle of other places"
+    )
+    least_parted: float = Field(
+        default=0.04,
+        description="squared distance, in spreads, below which boxes part nothing that can be seen (a small effect: Cohen 1988)",
+    )
     shift_share: float = Field(default=0.25, description="a shift between two images is at most this share of the shorter side")
     shift_likeness: float = Field(default=0.5, description="correlation of two images' edges from which a shift is believed")
     pan_shift_px: float = Field(default=1.0, description="pixels of the bands by which a panchromatic band may lie beside them")
@@ -113,6 +119,12 @@ class Limits(BaseModel):
     witness_tolerance: float = Field(default=1e-5, description="relative difference of such a pixel that still is the same")
     shift_gain: float = Field(
         default=0.01, description="how much better a mask from prompts may part the picture's colours some pixels off its place"
+    )
+    prompt_agreement: float = Field(
+        default=0.95,
+        description="overlap (IoU) that every mask grown again from marks a little aside or by other settings must have with the "
+        "first; a drawn disc keeps it, masks on labelled water bodies and buildings do not, the right ones no more than the wrong "
+        "ones",
     )
     change_gain: float = Field(
         default=0.02, description="how much better a mask of change may order the differences some pixels off its place"

@@ -348,6 +348,17 @@ def test_boxes_that_lie_beside_what_they_are_of(how: str) -> None:
     assert judged(f.turned(how))[1].decision == "reject"
 
 
+def test_lattices_of_any_pitch_are_seen() -> None:
+    """Boxes on nothing part the picture as other boxes on nothing do; one lattice in so many may lie on crowns by chance."""
+    check, found = CHECKS["geometry.boxes_where_the_picture_parts"], []
+    for pitch in (24, 32, 40, 50, 64):
+        for start in (0, 5, 11):
+            at = [(x, y) for x in range(start, 380 - pitch // 2, pitch) for y in range(start, 380 - pitch // 2, pitch)]
+            boxes = [s.scored((x, y, x + pitch // 2, y + pitch // 2), 0.8) for x, y in at]
+            found.append(check.look(s.found_instead(boxes).case()).outcome)
+    assert found.count("failed") >= 12, found
+
+
 def test_boxes_of_a_person_and_of_the_finder_lie_on_crowns() -> None:
     check = CHECKS["geometry.boxes_where_the_picture_parts"]
     for made in (s.found(), f.turned("right"), s.objects(), s.objects(s.trees()[::2]), s.objects(s.trees()[:20])):
