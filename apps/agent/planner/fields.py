@@ -136,6 +136,7 @@ class Form(Frozen):
         default=None, allow_inf_nan=False, description="with threshold: from threshold to this, both included"
     )
     side: Literal["above", "below"] = "above"
+    is_not: bool = Field(default=False, description="of an area or a share: what is valid and not the target")
     is_closed: bool = Field(default=False, description="the threshold itself counts too (at least, at most)")
     change: Literal["", "drop", "rise"] = Field(default="", description="the threshold is one of a change between two dates")
     pick: Literal["max", "min"] = "max"

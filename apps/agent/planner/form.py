@@ -214,10 +214,11 @@ class PlanBuilder(ImagePlans, ThingPlans, ZonePlans):
             f" where {self._condition()}" if f.quantity and f.threshold is not None and not f.target and not f.change else ""
         )
         statistic = lowered(self._title()) if f.quantity else ""
+        negated = "not " if f.is_not else ""
         measured = {
             "statistic": f"the {statistic}",
-            "area": f"the area{condition or f' of {subject}'}",
-            "share": f"the share of the area{condition or f' that is {subject}'}",
+            "area": f"the area{condition or (f' that is {negated}{subject}' if f.is_not else f' of {subject}')}",
+            "share": f"the share of the area{condition or f' that is {negated}{subject}'}",
             "count": f"the number of {subject}",
         }[kind]
         limit = f" {f.limit_op} {number_text(f.limit, '1')}" if f.limit is not None else ""

@@ -73,6 +73,13 @@ class ImagePlans(StepMaker):
                         "NO_ANSWER",
                         {"form": ["what"]},
                     )
+        if f.is_not and (f.what not in ("area", "share") or f.change or f.target not in self.words.targets):
+            raise RefusalError(
+                "What is not something is told as its area or its share, where an index tells it: of a class ask for the share "
+                "of the class itself, and the rest is what is not.",
+                "NO_ANSWER",
+                {"form": ["what"]},
+            )
         if f.unit:
             wanted = {"area": ("area",), "share": ("number",), "distance": ("length",)}
             asked = "distance" if f.what == "distance" else self.measured() if f.what not in ("date", "compare", "exists") else ""

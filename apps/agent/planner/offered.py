@@ -19,6 +19,7 @@ _BESIDE = {
     "denominator": "the whole of the share", "length_of": "which length of polygons", "over": "the statistic over single things",
     "rank": "the rank", "top": "how many are named", "others": "further targets", "is_outside": "outside instead of inside",
     "buffer_m": "the distance about the polygons", "by": "the attribute", "nearest_k": "how many of the nearest",
+    "is_not": "what is not it",
     "is_closed": "whether the limit itself counts", "is_change": "the change between two dates", "change_sign": "loss or gain",
     "is_relative": "in per cent of the first", "distance_statistic": "which distance", "limit": "the limit",
     "limit_op": "how the limit is compared", "rows_as": "how many of them", "is_named": "their names",

@@ -32,6 +32,7 @@ from apps.agent.planner.roles import read_roles
 from apps.agent.planner.spatial import SIGN, plain_words, put_signs
 from apps.agent.planner.stated import IN_REGION, clear_said, dates_said, scenes_named, span_said
 from apps.agent.planner.text import Text, spelled_out
+from apps.agent.planner.thing_words import spans_at
 from apps.agent.planner.things import is_thing
 from apps.agent.units import UNIT_PATTERN, dimension, unit_of
 from apps.core.evidence.fold import RunState
@@ -212,6 +213,7 @@ def _read_words(question: Question) -> Reading:
         return numbered
     if numbered:
         quantities.append(numbered)
+    is_not = _negated(t)
     targets, narrow = _targets(t)
     spans, is_period = dates_said(t)
     unit = _unit(t, question)
@@ -260,6 +262,9 @@ def _read_words(question: Question) -> Reading:
             guess=guess,
         )
 
+    if is_not and (is_measured or roles.kind not in ("", "zone") or len(targets) != 1):
+        reason = "“Not” is understood of one surface whose area or share is asked for: “what share is not water”."
+        return Reading(None, reason, guess=guess)
     if is_measured:
         if quantity:
             return Reading(None, "Things are measured, or an index is; ask about one of the two.", guess=guess)
@@ -340,6 +345,9 @@ def _read_words(question: Question) -> Reading:
         loose = r"(?:the )?(?:ones?|both|either)" if roles.kind == "compare" else r"(?:the ones?|taken together|together)"
         t.take_all(rf"\b{loose}\b")
     left = t.left_over()
+    if left == ["not"] and thresholds:
+        reason = "“Not” before a limit turns it round: write “at most” for “not above”, and “at least” for “not below”."
+        return Reading(None, reason, guess=guess)
     if left:
         return Reading(
             None,
@@ -370,6 +378,8 @@ def _read_words(question: Question) -> Reading:
             return Reading(None, reason, guess=guess)
         warnings += [words.targets[n].warning for n in narrow if n in words.targets and words.targets[n].warning]
         return Reading(form, warnings=tuple(dict.fromkeys(warnings)), guess=guess)
+    if is_not:
+        fields["is_not"] = True
     form = form_of(question, fields, quantity, targets, thresholds, spans, is_period, unit, scenes)
     if form.threshold is not None and (limit := thresholds[0]).unit:
         is_share = limit.unit == "%" and quantity in words.indices
@@ -405,6 +415,20 @@ def _numbered_band(t: Text, question: Question) -> str | Reading:
         {"roles": []},
         guess={"what": "statistic"},
     )
+
+
+_NOT = (
+    r"\b(?:(?:is |are |was |were )?not|isn't|aren't|other than|anything but|without|except(?: for)?|excluding)"
+    r"(?: covered (?:by|with))?(?: (?:the|any))? *$"
+)
+
+
+def _negated(t: Text) -> bool:
+    """Whether a target stands behind "not" or "without": 'how much is not water'. Read then."""
+    found = [m for at in spans_at(t) if (m := re.search(_NOT, t.rest[:at])) is not None]
+    for m in found:
+        t.mark(*m.span())
+    return bool(found)
 
 
 def _targets(t: Text) -> tuple[list[str], list[str]]:

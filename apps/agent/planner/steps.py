@@ -97,7 +97,8 @@ class StepMaker(SceneChooser):
         out = []
         for m in self._target_methods(scene, target)[:4]:
             nodes, last = self._quantity_nodes(scene, quantity=m.index or m.band)
-            limit: dict[str, Any] = {"op": ">" if m.side == "above" else "<", "value": m.threshold}
+            op = ("<=" if m.side == "above" else ">=") if self.form.is_not else ">" if m.side == "above" else "<"
+            limit: dict[str, Any] = {"op": op, "value": m.threshold}
             out.append([*nodes, {"id": "mask", "op": "raster.product.threshold", "inputs": [last], "params": limit}])
         return out
 
@@ -187,7 +188,7 @@ class StepMaker(SceneChooser):
                 self._graph(nodes, {"op": "raster.summarize.share", "inputs": ["mask"], "params": {}}),
                 f"Share of the valid pixels where {self._condition()}{at}.",
             )
-        if f.mask and kind in ("area", "share") and target not in self.words.objects:
+        if (f.mask or f.is_not) and kind in ("area", "share") and target not in self.words.objects:
             return self._measure_masked(scene, target, at)
         layer = self._find(scene, target)
         mode = "objects" if target in self.words.objects else "regions"
@@ -210,13 +211,15 @@ class StepMaker(SceneChooser):
         return self._add("measure", {"sources": [source], "spec": spec}, why, (layer,))
 
     def _measure_masked(self, scene: SceneInfo, target: str, at: str) -> int:
-        """Area or share of a target over the pixels that the quality band leaves."""
+        """Area or share of a target, or of what is none of it, over the pixels that the quality band leaves."""
         kind, title = self.measured(), self.words.title(target)
         out: dict[str, Any] = {"op": "raster.summarize.share", "inputs": ["mask"], "params": {}}
         if kind == "area":
             out = {"op": "raster.summarize.area", "inputs": ["mask"], "params": {"unit": self._area_unit()}}
         arguments = [self._graph(nodes, out) for nodes in self._target_nodes(scene, target)]
-        why = f"{'Area' if kind == 'area' else 'Share'} of {title}{at} over the pixels that the quality band does not flag."
+        what = f"that is not {title}" if self.form.is_not else f"of {title}"
+        over = "pixels that the quality band does not flag" if self.form.mask else "valid pixels"
+        why = f"{'Area' if kind == 'area' else 'Share'} {what}{at} over the {over}."
         return self._add("execute", arguments[0], why, alternatives=arguments[1:])
 
     def _find(self, scene: SceneInfo, target: str, min_px: int = 0) -> int:
@@ -301,6 +304,8 @@ class StepMaker(SceneChooser):
         if kind == "statistic":
             return {"phrase": self._title()}
         what = f"of {self.words.title(f.target)}" if f.target else f"where {self._condition()}"
+        if f.is_not:
+            what = f"that is not {self.words.title(f.target)}"
         if kind == "area":
             return {"phrase": f"Area {what}"}
         return {"phrase": f"Share {what}" if f.target else f"Share of the area {what}"}

@@ -227,6 +227,30 @@ def test_fields_counted_by_a_figure_of_the_image(asked: Any, fish: Scene, files:
     assert found.value == max(by_crop, key=lambda c: by_crop[c])
 
 
+def test_what_is_not_it_is_the_rest_of_the_valid_pixels(asked: Any, fish: Scene, files: dict[str, Any]) -> None:
+    with rasterio.open(FISH) as file:
+        data = file.read().astype(float)
+    with np.errstate(all="ignore"):
+        ndwi, ndvi = (data[1] - data[3]) / (data[1] + data[3]), (data[3] - data[2]) / (data[3] + data[2])
+    rows, columns = np.indices(ndwi.shape) + 0.5
+    mill = shapely.contains_xy(FIELDS["Mill field"], columns, rows)
+    dry, bare = ndwi <= 0, ndvi <= 0.4  # what is undefined is neither
+    for text, value in (
+        ("share that is not water", dry.sum() / np.isfinite(ndwi).sum()),
+        ("What percentage of the image is not covered by water?", 100 * dry.sum() / np.isfinite(ndwi).sum()),
+        ("How many hectares are not water?", dry.sum() / 100),
+        ("What share of Mill field is not vegetation?", (bare & mill).sum() / (np.isfinite(ndvi) & mill).sum()),
+    ):
+        found = asked(text, [fish], [files["fields"]])[0]
+        assert not found.abstained and found.value == pytest.approx(value, rel=1e-3) and " not " in found.text, (text, found.text)
+    for text, says in (
+        ("What area has NDVI not above 0.4?", "at most"), ("How much is not water or vegetation?", "one surface"),
+        ("Which field has the most area that is not water?", "one surface"), ("Is there not water?", "its area or its share"),
+    ):  # fmt: skip
+        found = asked(text, [fish], [files["fields"]])[0]
+        assert found.abstained and says in found.text, (text, found.text)
+
+
 @pytest.fixture
 def plots(project: Project, tmp_path: Path) -> Any:
     path = SAMPLES / f"landsat7_p15r32_{DAYS[0]}.tif"
