@@ -123,7 +123,7 @@ class Limits(BaseModel):
     prompt_agreement: float = Field(
         default=0.95,
         description="overlap (IoU) that every mask grown again from marks a little aside or by other settings must have with the "
-        "first; a drawn disc keeps it, masks on labelled water bodies and buildings do not, the right ones no more than the wrong "
+        "first; a drawn disc keeps it, masks on labelled water and buildings do not, the right ones no more than the wrong "
         "ones",
     )
     change_gain: float = Field(

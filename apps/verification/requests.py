@@ -38,6 +38,7 @@ OTHER_INDEX: dict[str, tuple[str, ...]] = {
 KIND_OF_CHECK = {
     "geometry.gsd_present": "gsd",
     "radiometry.band_roles_as_formula": "band_roles",
+    "geometry.mask_grows_alike": "human",
     "completeness.quality_mask_applied": "quality_mask",
     "completeness.series_covers_scenes": "complete_series",
     "completeness.series_without_hole": "complete_series",

@@ -42,6 +42,8 @@ MARGIN_PX = 64
 MODEL_WINDOWS = ((512, 256), (1024, 256))
 # How strongly a step in brightness holds the walker back; scikit-image's usual value.
 BETA = 130.0
+# What the mask is grown again with, to see whether it comes out alike: other steps, and marks moved by columns and rows.
+OTHER_BETAS, ASIDE_PX = (30.0, 500.0), ((2, 1), (-2, -1))
 # A point stands for the connected pixels about it of nearly its colour (share of the picture's range), so far.
 SEED_TOLERANCE, SEED_RADIUS_PX = 0.12, 16
 # The inner part of a box that is taken for the thing: an ellipse of this share of its sides about its middle, to each side.
@@ -111,6 +113,17 @@ class Prompts:
         corners = [(self.box[0], self.box[1]), (self.box[2], self.box[3])] if self.box else []
         return [*self.inside, *self.outside, *(p for s in (*self.lines_inside, *self.lines_outside) for p in s), *corners]
 
+    def moved(self, dx: int, dy: int, window: Window) -> Prompts:
+        """The same some pixels aside, kept inside the window."""
+        c0, r0, w, h = window
+
+        def at(place: tuple[float, float]) -> tuple[float, float]:
+            return min(max(place[0] + dx, c0), c0 + w), min(max(place[1] + dy, r0), r0 + h)
+
+        box = self.box and (*at(self.box[:2]), *at(self.box[2:]))
+        strokes, others = (tuple(tuple(map(at, s)) for s in lines) for lines in (self.lines_inside, self.lines_outside))
+        return Prompts(tuple(map(at, self.inside)), tuple(map(at, self.outside)), strokes, others, box)
+
 
 def checked_window(method: RegionMethod, scene: SceneInfo) -> tuple[Prompts, Window]:
     """The prompts, checked as ``Prompts.of`` does, and the window about them. ModelError TOO_LARGE where that is too large."""
@@ -168,14 +181,13 @@ def perceive_prompt(ctx: ToolContext, arguments: PerceiveArguments, scene: Scene
             raise ModelError(f"The prompts leave nothing to decide: they and the rim fill the {h} rows and {w} columns about "
                              "them.", code="BAD_ARGUMENT")
         probability = walked(image, markers, lean=True)
-        grown = (probability > 0.5) & valid
-        labels, n = ndimage.label(grown)
-        of_it = set(np.unique(labels[markers == 1]).tolist()) - {0}
-        kept, grown = len(of_it), np.isin(labels, list(of_it))
-        held = ndimage.mean(probability, labels, sorted(of_it)) if of_it else []
+        labels, n, of_it = _pieces(probability, markers, valid)
+        kept, grown = len(of_it), np.isin(labels, of_it)
+        held = ndimage.mean(probability, labels, of_it) if of_it else []
         scores = [round(float(v), 4) for v in np.atleast_1d(held)]
         sure = min(1.0, float(np.abs(probability[grown] - 0.5).mean() * 2)) if grown.any() else 0.0
         told_of = _histogram(probability[valid & np.isfinite(probability)])
+        told_of["variants"] = cast(JsonValue, _grown_again(ctx, grown, prompts, window, image, valid))
         source["method"] = {"kind": "random_walker", "beta": BETA, "bands": [*bands], "reference": "Grady 2006, IEEE TPAMI 28"}
         fine = "prompt"
     mask, known = np.zeros(scene.grid.shape, dtype=bool), np.zeros(scene.grid.shape, dtype=bool)
@@ -303,7 +315,35 @@ def _spread(markers: NDArray[np.int32], image: NDArray[np.float64], prompts: Pro
             markers[(labels == labels[r, c]) & like & (markers == 0)] = number
 
 
-def walked(image: NDArray[np.float64], markers: NDArray[np.int32], *, lean: bool) -> NDArray[np.float64]:
+def _pieces(probability: NDArray[np.float64], markers: NDArray[np.int32], valid: NDArray[np.bool_]
+            ) -> tuple[NDArray[np.int32], int, list[int]]:
+    """(numbers of the connected pieces that are likelier the thing than not, how many, which of them hold a prompt)."""
+    labels, n = ndimage.label((probability > 0.5) & valid)
+    return labels, n, sorted(set(np.unique(labels[markers == 1]).tolist()) - {0})
+
+
+def _grown_again(ctx: ToolContext, first: NDArray[np.bool_], prompts: Prompts, window: Window, image: NDArray[np.float64],
+                 valid: NDArray[np.bool_]) -> list[dict[str, JsonValue]]:
+    """How the mask comes out otherwise: by other settings of the walker, without its leaning to colours, and from marks a little
+    aside. Each with its pixels and its overlap (IoU) with the first."""
+    ways: list[tuple[str, Prompts, dict[str, Any]]] = [
+        *((f"beta {beta:g}", prompts, {"beta": beta}) for beta in OTHER_BETAS),
+        ("colours of the marks not used", prompts, {"lean": False}),
+        *((f"marks moved by {dx:+d}, {dy:+d} px", prompts.moved(dx, dy, window), {}) for dx, dy in ASIDE_PX)]
+    out: list[dict[str, JsonValue]] = []
+    for at, (how, there, settings) in enumerate(ways):
+        markers = marked(there, window, image, valid)
+        again = np.zeros_like(first)
+        if (markers == 1).any() and (markers == 2).any():
+            labels, _, of_it = _pieces(walked(image, markers, **{"lean": True, **settings}), markers, valid)
+            again = np.isin(labels, of_it)
+        common, union = int((again & first).sum()), int((again | first).sum())
+        out.append({"how": how, "mask_px": int(again.sum()), "iou": round(common / union, 4) if union else 1.0})
+        ctx.progress(at + 1, len(ways), "Growing the mask again")
+    return out
+
+
+def walked(image: NDArray[np.float64], markers: NDArray[np.int32], *, lean: bool, beta: float = BETA) -> NDArray[np.float64]:
     """The walker's probability of marker 1, (rows, columns). ``lean``: how much likelier a colour is among the marked pixels of
     the thing than among the others (normal models) counts as one more band."""
     if lean:
@@ -319,7 +359,7 @@ def walked(image: NDArray[np.float64], markers: NDArray[np.int32], *, lean: bool
     narrow = (0, max(0, LEAST_SIDE_PX - rows)), (0, max(0, LEAST_SIDE_PX - columns))
     image, markers = np.pad(image, (*narrow, (0, 0)), mode="edge"), np.pad(markers, narrow, mode="edge")
     found = cast(NDArray[np.float64], cast(Any, random_walker)(
-        image, markers, beta=BETA, mode="cg_j", tol=1e-4, prob_tol=0.05, channel_axis=-1, return_full_prob=True))
+        image, markers, beta=beta, mode="cg_j", tol=1e-4, prob_tol=0.05, channel_axis=-1, return_full_prob=True))
     return np.asarray(found[0], dtype=np.float64)[:rows, :columns]
 
 

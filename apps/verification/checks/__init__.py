@@ -32,6 +32,7 @@ from apps.verification.checks import (
     places,
     plain,
     plausibility,
+    prompted,
     provenance,
     radiometry,
     rasters,
@@ -46,6 +47,7 @@ from apps.verification.checks import (
     tables,
     texts,
     things,
+    told,
     veils,
     zones,
 )
@@ -92,6 +94,7 @@ __all__ = [
     "places",
     "plain",
     "plausibility",
+    "prompted",
     "provenance",
     "radiometry",
     "rasters",

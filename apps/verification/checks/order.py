@@ -60,6 +60,8 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "landmarks_as_marked",
         "landmarks_measured_again",
         "mask_lies_where_colours_part",
+        "prompts_as_marked",
+        "mask_grows_alike",
     ),
     "radiometry": (
         "fraction_in_range",
@@ -105,6 +107,8 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "count_equals_kept",
         "numbers_on_record_agree",
         "rows_of_zones_agree",
+        "pixel_counts_agree",
+        "formula_told_as_called",
         "kept_within_candidates",
         "filters_let_fall",
         "interval_holds_value",
