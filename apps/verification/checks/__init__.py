@@ -47,7 +47,6 @@ from apps.verification.checks import (
     tables,
     texts,
     things,
-    told,
     veils,
     zones,
 )
