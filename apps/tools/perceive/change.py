@@ -31,11 +31,10 @@ from apps.tools.execute.indices import INDICES
 from apps.tools.execute.left_in import left_in, tell_left_in
 from apps.tools.execute.operators_products import grids_agree
 from apps.tools.execute.types import Plane
-from apps.tools.perceive.clouds import MASK_PX
 from apps.tools.perceive.looking import AMPLITUDE_NOTE
 from apps.tools.perceive.noise import grain
 from apps.tools.perceive.regions import edge_px
-from apps.tools.perceive.sampling import View, view_of
+from apps.tools.perceive.sampling import View, part_looked_at, part_under, view_of
 from apps.tools.perceive.veil import LEAST_SEEN, WARN_SHARE, ground_searched, veil_of
 from apps.tools.region import RegionMask
 from apps.tools.registration import estimated_shift, shift_on_ground_m
@@ -71,16 +70,16 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
     asked = str(arguments.options.get("model") or "")
     changer = _changer(asked, index, before) if asked else None
     roles = _roles(before, after, index) if changer is None else _colours(before, after)
-    view = view_of(ctx.reader(before.scene_id), [before.bands_with_role(r)[0].index for r in roles])
-    if view.step > 1:
-        ctx.log("info", f"Compared at every {view.step:.1f}th pixel.")
+    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
+    inside = RegionMask.of(region, region_crs, before.grid, before.name)
+    view = view_of(ctx.reader(before.scene_id), [before.bands_with_role(r)[0].index for r in roles],
+                   part_looked_at(before, len(roles), inside))
     ctx.progress(1, 4, "Reading the later image")
     other, laid = _after_on_before(ctx, before, after, roles, view)
     valid = view.valid & other.valid
-    region, region_crs = effective_region(arguments.region, arguments.region_crs, ctx)
     if region is not None:
-        valid &= RegionMask.of(region, region_crs, view.grid, before.name).mask((0, 0, view.grid.width, view.grid.height))
-    asked_px = _asked_px(region, region_crs, view, before)
+        valid &= inside.mask(view.window)
+    asked_px = inside.n_px
     if any(s.dtype.startswith("complex") for s in (before, after)):
         ctx.log("info", AMPLITUDE_NOTE)
     quality, masked = _without_hidden(ctx, arguments, before, after, view, valid)
@@ -145,7 +144,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
         "mask_px": n_true, "candidates": n_before, "kept": n_true, "valid_px": n_valid, "polygons": len(sizes),
         "n_region_px": asked_px, "pieces_before": n_pieces,
         "edge_px": edge_px(mask, valid), "numerator": n_true, "denominator": n_valid,
-        "share": n_true / n_valid, "histogram": histogram, "separability": separability, "step": view.step,
+        "share": n_true / n_valid, "histogram": histogram, "separability": separability,
         "shift_px": [float(s) for s in shift] if shift is not None else None, "shift_length_px": shift_length,
         "shift_m": shift_on_ground_m(view.grid, shift) if shift is not None and view.grid.crs is not None else None,
         "edge_likeness": likeness,
@@ -153,7 +152,7 @@ def perceive_change(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutco
                      "pieces_before": n_pieces, "pieces_after": len(sizes)}],
         "sureness": _sureness(magnitude[mask], threshold),
         "area": ground_searched(view.grid, before.effective_gsd_m, n_valid, asked_px), **masked, **figures}
-    doubts = _doubts(changer, before, view) if changer is not None else _classical_doubts(
+    doubts = _doubts(changer) if changer is not None else _classical_doubts(
         is_registered, separability if chosen != "given" and n_true else None)
     for line in doubts if changer is not None else ():
         ctx.log("warning", line)
@@ -189,10 +188,6 @@ def _sureness(values: NDArray[np.float64], threshold: float) -> float | None:
     return round(float(np.mean(np.abs(values - threshold) > 0.1 * abs(threshold))), 4) if values.size else None
 
 
-def _asked_px(region: Any, region_crs: str, view: View, before: SceneInfo) -> int:
-    return RegionMask.of(region, region_crs, view.grid, before.name).n_px
-
-
 def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: SceneInfo, after: SceneInfo, view: View,
                     valid: NDArray[np.bool_]) -> tuple[list[JsonValue] | None, dict[str, JsonValue]]:
     """Takes out of ``valid`` what the quality band of either image flags as cloud, shadow or fill: there the ground was not seen.
@@ -208,18 +203,16 @@ def _without_hidden(ctx: ToolContext, arguments: PerceiveArguments, before: Scen
         veil = veil_of(ctx, s, arguments)
         if veil is None:
             continue
-        whole = (0, 0, s.grid.width, s.grid.height)
         if grids_agree(s.grid, before.grid):
-            there = veil.hidden(whole, None if view.step == 1 else view.grid.shape)
+            there = veil.hidden(view.window)
         else:
-            step = max(1.0, (s.grid.width * s.grid.height / MASK_PX) ** 0.5)
-            h, w = max(1, round(s.grid.height / step)), max(1, round(s.grid.width / step))
-            hidden = veil.hidden(whole, None if step == 1 else (h, w))
-            a, b, c, d, e, f = s.grid.transform
-            sx, sy = s.grid.width / w, s.grid.height / h
-            grid = Grid(crs=s.grid.crs, transform=(a * sx, b * sy, c, d * sx, e * sy, f), width=w, height=h)
-            share, inside = warped(View(hidden[None].astype(np.float64), np.ones(hidden.shape, bool), grid, step), view.grid)
-            there = (share[0] > 0) & inside
+            part = part_under(s, 1, view.grid)
+            # where both have pixels the later one has a part under the earlier one
+            assert part is not None
+            hidden = veil.hidden(part)
+            share, known = warped(View(hidden[None].astype(np.float64), np.ones(hidden.shape, bool), s.grid.window(*part), part),
+                                  view.grid)
+            there = (share[0] > 0) & known
         of_px, n_px = int(valid.sum()), int((valid & there).sum())
         valid &= ~there
         out.append(veil.told(n_px, of_px))
@@ -287,15 +280,15 @@ def _after_on_before(ctx: ToolContext, before: SceneInfo, after: SceneInfo, role
     reader = ctx.reader(after.scene_id)
     bands = [after.bands_with_role(r)[0].index for r in roles]
     if grids_agree(before.grid, after.grid):
-        other = view_of(reader, bands)
+        other = view_of(reader, bands, view.window)
         return Plane(other.data, other.valid), "same grid"
     if before.grid.crs is None or after.grid.crs is None:
         raise ModelError(f"The images differ in size or place ({before.grid.width} × {before.grid.height} and "
                          f"{after.grid.width} × {after.grid.height} pixels) and at least one has no CRS to lay them on each "
                          "other.", code="NEEDS_CRS",
                          needs={"crs": True})
-    source = view_of(reader, bands)
-    data, valid = warped(source, view.grid)
+    part = part_under(after, len(bands), view.grid)
+    data, valid = warped(view_of(reader, bands, part), view.grid) if part is not None else (view.data, np.zeros(1, dtype=bool))
     if not valid.any():
         raise ModelError("The two images do not overlap.", code="BAD_REGION")
     ctx.log("info", f"{after.name} was resampled (bilinear) onto the grid of {before.name}.")
@@ -501,14 +494,12 @@ def _model_threshold(values: NDArray[np.float64], method: Any
     return MODEL_THRESHOLD, "model", None, histogram
 
 
-def _doubts(changer: ChangeModel, before: SceneInfo, view: View) -> list[str]:
+def _doubts(changer: ChangeModel) -> list[str]:
     card, out = changer.card, []
     if card.source == "added":
         out.append(f"{card.name} was added by a person and nothing is known of its scores: its mask is experimental")
     if card.gsd_m is None:
         out.append(f"for which GSD {card.name} was made is not stated")
-    if view.step > 1:
-        out.append(f"the model looked at every {view.step:.1f}th pixel of {before.name}")
     return out
 
 

@@ -154,10 +154,13 @@ def _nodes(scene: SceneInfo, method: RegionMethod, veil: Veil | None) -> list[No
 
 
 def _occurring(source: LayerPixels) -> str:
-    """The classes of a map, as a sentence."""
+    """The classes of a map, as a sentence; of a large map those of a part of its pixels, told as such."""
     found = np.unique(source.data[source.valid])
     some = ", ".join(f"{v:g}" for v in found[:30])
-    return f"The classes that occur here are {some}{f' and {len(found) - 30:,} more' if len(found) > 30 else ''}."
+    more = f" and {len(found) - 30:,} more" if len(found) > 30 else ""
+    if source.step > 1:
+        return f"Among its classes are {some}{more}; others may be, for not every pixel was looked at for this list."
+    return f"The classes that occur here are {some}{more}."
 
 
 def perceive_regions(ctx: ToolContext, arguments: PerceiveArguments) -> ToolOutcome:
