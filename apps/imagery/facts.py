@@ -117,9 +117,9 @@ class Histogram(BaseModel):
 
 
 class BandStatistics(BaseModel):
-    """Over the valid samples, in stored units. Percentiles and histogram are of ``n_sampled`` samples spread
-    evenly over the raster (all of them up to SAMPLE_LIMIT); the other figures are exact. None where nothing
-    is valid."""
+    """Over the valid samples, in stored units. Percentiles and histogram are of ``n_sampled`` samples: all of
+    them of whole numbers of up to 16 bits, else drawn by lot (all of them up to SAMPLE_LIMIT); the other figures are
+    exact. None where nothing is valid."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     index: int

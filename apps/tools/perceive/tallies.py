@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from apps.core.geo.bands import Band
+from apps.core.geo.bins import quantile_of_counts
 from apps.core.geo.scene import SceneInfo
 from apps.core.ports import RasterReader, Window
 from apps.tools.contract import ToolCancelledError
@@ -66,22 +67,11 @@ class CountedValues:
         if self.scale < 0:
             values, counts = values[::-1], counts[::-1]
         mean = float((values * counts).sum() / self.n)
-        ends = np.cumsum(counts)
-
-        def ranked(rank: int) -> float:
-            return float(values[np.searchsorted(ends, rank, side="right")])
-
         return {"min": float(values[0]), "max": float(values[-1]), "mean": mean,
                 "std": math.sqrt(float((counts * (values - mean) ** 2).sum()) / self.n),
-                **{name: _between(ranked, q * (self.n - 1)) for name, q in QUANTILES.items()}, "unique": int(values.size),
+                **{name: quantile_of_counts(values, counts, q) for name, q in QUANTILES.items()}, "unique": int(values.size),
                 "saturated_share": int(self.counts[-1]) / self.n, "at_max_share": int(counts[-1]) / self.n,
                 "zero_share": int(counts[values == 0].sum()) / self.n}
-
-
-def _between(ranked: Callable[[int], float], at: float) -> float:
-    """Linear between ranks, as numpy's default."""
-    low, high = ranked(math.floor(at)), ranked(math.ceil(at))
-    return low + (high - low) * (at - math.floor(at))
 
 
 class GatheredValues:
