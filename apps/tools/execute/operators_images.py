@@ -328,10 +328,10 @@ def _plan_colours(call: Call) -> Planned:
         if not low < high:
             # one value: it takes the middle colour
             low, high = low - 0.5, low + 0.5
-        return (pixels, low, high), {}
+        return (pixels, low, high, ranks.n), {}
 
     def draw(ctx: ToolContext, state: Any, values: Sequence[Value]) -> Drawn:
-        pixels, low, high = state
+        pixels, low, high, n = state
         rgba = np.zeros((*pixels.data.shape, 4), dtype=np.uint8)
         found = pixels.data[pixels.valid].astype(np.float64)
         rgba[pixels.valid, :3] = _coloured(found, low, high, p.colours)
@@ -343,9 +343,11 @@ def _plan_colours(call: Call) -> Planned:
         table = colour_table(p.colours)
         stops: list[JsonValue] = [{"value": low + k / 4 * (high - low), "colour": [int(v) for v in table[round(k / 4 * 255)]]}
                                   for k in range(5)]
-        return Value(None, int(found.size), {
-            "colours": p.colours, "low": low, "high": high, "stops": stops, "n_below": int((found < low).sum()),
-            "n_above": int((found > high).sum()), "step": pixels.step, "unit": source.unit}), refs
+        # every k-th pixel keeps step with what repeats as often: how many lie beyond is told of all pixels or not at all
+        beyond = (int((found < low).sum()), int((found > high).sum())) if pixels.step == 1 else (None, None)
+        return Value(None, n, {
+            "colours": p.colours, "low": low, "high": high, "stops": stops, "n_below": beyond[0], "n_above": beyond[1],
+            "step": pixels.step, "unit": source.unit}), refs
 
     kind = ImageType("image", f"{source.quantity} in colours"[:100], source.scenes)
     return Planned(kind, draw=draw, settle=settle, prepare=lambda: [

@@ -16,6 +16,7 @@ from pyproj import Geod
 from apps.core.geo.grid import Grid
 from apps.imagery.layers import ArtifactLayerStore
 from apps.imagery.tiles import layer_image_rgba, layer_rgba, layer_style, legend
+from apps.tools.execute import operators_images
 from apps.tools.execute.drawing import COLOURS, colour_table, metres_a_pixel, plain_text, round_length, ticks
 from tests.unit.tools.rasters import Bench, from_file, node_of, scene
 
@@ -258,3 +259,24 @@ def test_small_parts() -> None:
     assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]
     assert colour_table("gray")[128].tolist() == [128, 128, 128]
     assert metres_a_pixel(Grid(width=5, height=5), None) is None
+
+
+@pytest.mark.parametrize("period", [2, 8, 16])
+def test_what_lies_beyond_the_colours_is_told_of_all_pixels_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, period: int
+) -> None:
+    plane = np.full((128, 128), 50, dtype=np.uint8)
+    plane[::period] = 200
+
+    def coloured() -> dict[str, Any]:
+        o = bench(tmp_path, scene(plane[None], ["gray"]))[0].execute([
+            ("s1", "asset.scene", (), {"scene": "s"}), ("z", "raster.product.band", ["s1"], {"role": "gray"}),
+            ("c", "image.colours", ["z"], {"low": 0, "high": 100})])
+        assert o.status.state == "ok", o.status.reason
+        return node_of(o, "c")
+
+    found = coloured()
+    assert (found["n_below"], found["n_above"], found["n_valid"]) == (0, int((plane > 100).sum()), plane.size)
+    monkeypatch.setattr(operators_images, "PICTURE_PX", 128 * 128 // 4)
+    found = coloured()
+    assert (found["step"], found["n_below"], found["n_above"], found["n_valid"]) == (2, None, None, plane.size)
