@@ -131,5 +131,6 @@ INDICES: dict[str, Formula] = {
         ),
     )
 }
+ROLES = frozenset(role for f in INDICES.values() for role in f.roles)
 # Where a scene lacks the role, these bands may stand in for it.
 STAND_INS: dict[str, tuple[str, ...]] = {"nir": ("nir08",), "thermal1": ("thermal2",)}

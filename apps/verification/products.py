@@ -15,6 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from apps.verification.formulas import INDICES, ROLES
+
 Array = NDArray[np.float64]
 Pixels = tuple[Array, NDArray[np.bool_]]
 
@@ -104,6 +106,24 @@ def math_of(expression: str, planes: Mapping[str, Pixels]) -> Pixels:
     with np.errstate(all="ignore"):
         data = np.broadcast_to(np.asarray(value_of_tree(tree, {n: planes[n][0] for n in names}), dtype=np.float64), valid.shape)
     return data, valid & np.isfinite(data)
+
+
+def is_formula_of(name: str, expression: str) -> bool | None:
+    """Whether a formula over bands gives the index of that name, tried on three pixels; None where it cannot be followed. A name
+    before an equals sign, and capitals, are no part of it."""
+    expression = expression.rsplit("=", 1)[-1].lower()
+    pixels = {r: np.array([0.11, 0.37, 0.62]) * (1 + 0.21 * k) for k, r in enumerate(sorted(ROLES))}
+    try:
+        names = names_in(syntax_of(expression))
+        if not set(names) <= set(pixels):
+            return None
+        valid = np.ones(3, dtype=bool)
+        made, _ = math_of(expression, {n: (pixels[n], valid) for n in names})
+        with np.errstate(all="ignore"):
+            wanted = INDICES[name].compute({r: pixels[r] for r in INDICES[name].roles})
+    except NotFollowedError:
+        return None
+    return bool(np.allclose(np.asarray(made, dtype=float), wanted, rtol=1e-4, atol=1e-6))
 
 
 # --- classes and cover ------------------------------------------------------------------------------------------------------
@@ -360,10 +380,12 @@ def terrain_of(plane: Pixels, params: Mapping[str, Any], dx: Any, dy: Any, *, ea
             data = np.mod(np.degrees(np.arctan2(-rise_east, -rise_north)), 360)
             known &= steep > 0
         else:
-            sun, high = (math.radians(float(params[k] if params.get(k) is not None else d))
-                         for k, d in (("azimuth", 315.0), ("altitude", 45.0)))
+            sun, high = (
+                math.radians(float(params[k] if params.get(k) is not None else d))
+                for k, d in (("azimuth", 315.0), ("altitude", 45.0))
+            )
             # the cosine between the ground's normal and the direction to the sun
-            light = (math.sin(high) - math.cos(high) * (rise_east * math.sin(sun) + rise_north * math.cos(sun)))
+            light = math.sin(high) - math.cos(high) * (rise_east * math.sin(sun) + rise_north * math.cos(sun))
             data = np.clip(light / np.sqrt(1 + steep**2), 0, 1)
     else:
         raise NotFollowedError(f"{what!r} of heights is not followed")

@@ -47,6 +47,7 @@ from apps.verification.checks import (
     tables,
     texts,
     things,
+    told,
     veils,
     zones,
 )
@@ -109,6 +110,7 @@ __all__ = [
     "tables",
     "texts",
     "things",
+    "told",
     "veils",
     "zones",
 ]

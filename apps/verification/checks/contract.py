@@ -182,6 +182,21 @@ def _is_one_unit(one: str, other: str) -> bool:
     return plain.get(a, a) == plain.get(b, b) and factor(one) == factor(other)
 
 
+def _shapes_on_the_ground(case: Case) -> bool:
+    """Whether all that is measured are shapes that were drawn or read, in coordinates of the ground."""
+    sources = [s for s in case.arguments.get("sources") or () if isinstance(s, dict)]
+    known = {i.artifact: i.crs for i in case.observation.inputs if i.role == "vector"}
+    places = [
+        known.get(str(s["vector"]))
+        if s.get("vector")
+        else str(s.get("geometry_crs") or "EPSG:4326")
+        if s.get("geometry")
+        else None
+        for s in sources
+    ]
+    return bool(places) and all(p not in (None, "", "image") for p in places)
+
+
 @check("unit_fits_kind", catches=("wrong unit", "degrees as metres"), reads=("/result/unit", "/result/kind"))
 def unit_fits_kind(case: Case) -> Finding:
     """Areas are in units of area, distances in units of length, counts and shares without one, densities in one over an area;
@@ -230,6 +245,13 @@ def unit_fits_kind(case: Case) -> Finding:
             measured=case.observation.result.unit,
             expected="1",
             at=("/result/unit", "/result/kind"),
+        )
+    if found == "pixel" and case.kind in PIXEL_KINDS and _shapes_on_the_ground(case):
+        return failed(
+            "Shapes that lie on the ground have no pixels; measure them in metres or square metres.",
+            measured=case.observation.result.unit,
+            expected=sorted(allowed - {"pixel"}),
+            at=("/result/unit", "/arguments/sources"),
         )
     if found == "pixel" and case.kind in PIXEL_KINDS and not any(s.grid.crs or s.gsd_m for s in case.used_scenes):
         return passed(

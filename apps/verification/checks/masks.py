@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 from shapely.geometry import shape
 
 from apps.core.geo.grid import Grid, geod_of, transformer
@@ -173,7 +175,10 @@ def mask_count_on_record(case: Case) -> Finding:
     family="consistency",
 )
 def pieces_recount(case: Case) -> Finding:
-    """A count over a mask is the number of its pieces, whichever way corners are joined."""
+    """A count over a mask is the number of its pieces, joined as is on record; where nothing is told, whichever way corners are
+    joined."""
+    if case.observation.tool == "perceive":
+        return _pieces_found(case)
     ref = measured_mask(case)
     if case.kind != "count" or case.observation.tool != "measure" or case.value is None or ref is None or limits_the_count(case):
         return not_applicable("no count of a mask's pieces")
@@ -182,11 +187,52 @@ def pieces_recount(case: Case) -> Finding:
     except LayerUnreadableError:
         return not_applicable("the mask cannot be read")
     by_corner, by_side = pieces(keep, corners=True), pieces(keep, corners=False)
+    joined = connectivity_told(case)
+    if joined is not None:
+        by_corner, by_side = (by_corner, by_corner) if joined == 8 else (by_side, by_side)
     if not by_corner <= case.value <= by_side:
         return failed(
             "The mask has another number of pieces.", measured=case.value, expected=[by_corner, by_side], at=("/result/value",)
         )
     return passed("The mask has so many pieces.", measured=case.value, expected=[by_corner, by_side], at=("/result/value",))
+
+
+def _pieces_found(case: Case) -> Finding:
+    """Pieces that are told of a mask that was found: no more than it has, of the sizes that it has."""
+    ref, joined = case.layer("mask"), connectivity_told(case)
+    listed, at = case.evidence("intermediate", "pieces"), ("/evidence/intermediate/pieces", "/result/layers")
+    if ref is None or joined is None or not isinstance(listed, list) or not case.is_small(ref):
+        return not_applicable("no pieces are told of a mask")
+    try:
+        mask, valid = case.mask(ref)
+    except LayerUnreadableError:
+        return not_applicable("the mask cannot be read")
+    labels, _ = ndimage.label(mask & valid, structure=np.ones((3, 3)) if joined == 8 else None)
+    sizes = sorted((int(n) for n in np.bincount(labels.ravel())[1:]), reverse=True)
+    told = sorted((n for p in listed if isinstance(p, dict) and (n := number_of(p.get("px"))) is not None), reverse=True)
+    if told and told != sizes[: len(told)]:
+        return failed(
+            f"The mask has other pieces than are told of it, joined as is on record ({joined} neighbours).",
+            measured=[len(told), *told[:5]],
+            expected=[len(sizes), *sizes[:5]],
+            unit="px",
+            at=at,
+        )
+    return passed("The mask has the pieces that are told of it.", measured=len(told), expected=len(sizes), at=at)
+
+
+def connectivity_told(case: Case) -> int | None:
+    """4 or 8, the neighbours that the record of the mask, or of what counts it, takes for joined; None where it tells neither."""
+    for one in (case.observation, *case.parents):
+        for part in (one.evidence.intermediate, one.evidence.source):
+            method = part.get("method")
+            told = part.get("connectivity", method.get("connectivity") if isinstance(method, dict) else None)
+            if told in (4, 8):
+                return int(str(told))
+        words = re.match(r"([48])-connected", str(one.evidence.intermediate.get("counted")))
+        if words is not None:
+            return int(words[1])
+    return None
 
 
 def pieces(mask: NDArray[np.bool_], *, corners: bool) -> int:

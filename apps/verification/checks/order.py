@@ -107,6 +107,8 @@ ORDER: dict[Family, tuple[str, ...]] = {
         "count_equals_kept",
         "numbers_on_record_agree",
         "rows_of_zones_agree",
+        "pixel_counts_agree",
+        "formula_told_as_called",
         "kept_within_candidates",
         "filters_let_fall",
         "interval_holds_value",

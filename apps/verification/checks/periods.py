@@ -49,6 +49,28 @@ def period_of(text: str, *, is_south: bool = False) -> Period | None:
     return _months_on(date(y, 1, 1), 12) if re.fullmatch(r"(?:the\s+)?(?:year\s+)?\d{4}(?:\s+mean)?", text) else None
 
 
+_MOMENT = r"(\d{4}-\d{2}-\d{2}|\d{4}-\d{2}|(?:[a-z]+\s+)?\d{4})"
+_SPAN = re.compile(rf"\b(?:from|between|over|during)\s+{_MOMENT}\s*(?:to|and|until|till|through|-|–)\s*{_MOMENT}\b")
+
+
+def span_asked(text: str) -> Period | None:
+    """(first, last day) of the span of days, months or years that a question names by its ends; None where it names none."""
+    found = _SPAN.search(text.lower())
+    ends = [_moment(t) for t in found.groups()] if found is not None else []
+    first, last = ends if len(ends) == 2 else (None, None)
+    return (first[0], last[1]) if first is not None and last is not None and first[0] < last[1] else None
+
+
+def _moment(text: str) -> Period | None:
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        try:
+            day = date.fromisoformat(text)
+        except ValueError:
+            return None
+        return day, day
+    return period_of(text)
+
+
 def _label(item: dict[str, Any]) -> str:
     """What an item says of its period, the year beside the season or the month."""
     told = [str(item[k]) for k in _KEYS if item.get(k) not in (None, "")]
@@ -77,7 +99,7 @@ def _covered(days: list[date], period: Period) -> float:
 )
 def periods_have_dates(case: Case) -> Finding:
     """What is told of a year, a season or a month rests on dates in it, and of a year or a season on dates through most of it: a
-    mean of two winter months is none of the year."""
+    mean of two winter months is none of the year. A trend rests on dates through most of the span that is asked for."""
     scenes = [s for s in (case.used_scenes or list(case.scenes.values())) if s.acquired_at is not None]
     days = [s.acquired_at.date() for s in scenes if s.acquired_at is not None]
     if not days:
@@ -93,8 +115,12 @@ def periods_have_dates(case: Case) -> Finding:
     if case.kind in ("statistic", "series", "area", "ratio", "trend", "raster"):
         named += [(t, "/task/question") for t in (*whole, *(y for y in asked if y and not whole))]
     seen, thin = 0, None
-    for text, pointer in named:
-        period = period_of(text, is_south=is_south)
+    periods = [(text, period_of(text, is_south=is_south), pointer) for text, pointer in named]
+    if (span := span_asked(case.text)) is not None:
+        # both of its ends are parts of one span
+        periods = [p for p in periods if p[2] != "/task/question"]
+        periods += [("the span that is asked for", span, "/task/question")] if case.kind == "trend" else []
+    for text, period, pointer in periods:
         if period is None:
             continue
         seen += 1
@@ -114,8 +140,8 @@ def periods_have_dates(case: Case) -> Finding:
             measured=share,
             expected=f"≥ {case.limits.least_period_share:g}",
             at=at,
-            # words of a question may name the dates that there are
-            severity="warn" if pointer.startswith("/task") else None,
+            # words of a question may name the dates that there are, but a trend of a part is none of the whole
+            severity="warn" if pointer.startswith("/task") and case.kind != "trend" else None,
         )
     return (
         passed("Every period has its dates.", measured=seen, at=("/result/items", "/inputs"))

@@ -6,12 +6,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
-
 from apps.verification.case import Case, Finding, failed, not_applicable, number_of, passed
 from apps.verification.checks.catalogue import check
 from apps.verification.formulas import INDICES
-from apps.verification.products import NotFollowedError, math_of, names_in, syntax_of
+from apps.verification.products import is_formula_of
 
 _PLAIN = re.compile(
     r"^(?:what is|what's|give|compute|calculate|tell|find|report)?\s*(?:me\s+)?(?:the\s+)?"
@@ -26,24 +24,12 @@ _NOT_PLAIN = re.compile(
 _AS_IT_IS = frozenset({
     "raster.product.apply_mask", "raster.product.composite", "raster.product.resample", "raster.product.reproject",
     "raster.product.coregister"})  # fmt: skip
+# Words that name the whole of an image or of a region, and no part by its values.
+_WHOLE = frozenset({
+    "band", "in", "of", "over", "on", "for", "within", "inside", "the", "this", "that", "image", "scene", "picture", "photo",
+    "raster", "region", "area", "whole", "entire", "all"})  # fmt: skip
 _ROLES = frozenset({"red", "green", "blue", "nir", "swir1", "swir2"})
 _NAMES = frozenset(INDICES) | _ROLES
-
-
-def _is_formula_of(name: str, expression: str) -> bool | None:
-    """Whether a formula over bands gives the index of that name, tried on three pixels; None where it cannot be followed."""
-    pixels = {r: np.array([0.11, 0.37, 0.62]) * (1 + 0.21 * k) for k, r in enumerate(sorted(_ROLES | INDICES[name].roles))}
-    try:
-        names = names_in(syntax_of(expression))
-        if not set(names) <= set(pixels):
-            return None
-        valid = np.ones(3, dtype=bool)
-        made, _ = math_of(expression, {n: (pixels[n], valid) for n in names})
-        with np.errstate(all="ignore"):
-            wanted = INDICES[name].compute({r: pixels[r] for r in INDICES[name].roles})
-    except (NotFollowedError, KeyError):
-        return None
-    return bool(np.allclose(np.asarray(made, dtype=float), wanted, rtol=1e-4, atol=1e-6))
 
 
 @check(
@@ -54,7 +40,7 @@ def _is_formula_of(name: str, expression: str) -> bool | None:
 )
 def plain_figure_as_asked(case: Case) -> Finding:
     """A question for a figure of one index or band is answered by that index or band as it is: by no other formula, nothing
-    smoothed, squared or turned round, and no arithmetic of other figures."""
+    smoothed, squared or turned round, of no pixels chosen by their own values, and no arithmetic of other figures."""
     found = _PLAIN.match(case.text.strip())
     what = found["what"] if found is not None else ""
     node = case.nodes.get(case.output)
@@ -80,6 +66,8 @@ def _made_otherwise(case: Case, what: str, node: dict[str, Any]) -> str:
     for _ in range(len(case.nodes)):
         if source is None or source["op"] not in _AS_IT_IS or not source["inputs"]:
             break
+        if _is_chosen_by_values(case, source) and not _names_a_part(case):
+            return f"the pixels alone where {what}, or what is made of the same bands, is high or low"
         source = case.nodes.get(source["inputs"][0])
     if source is None:
         return ""
@@ -92,11 +80,27 @@ def _made_otherwise(case: Case, what: str, node: dict[str, Any]) -> str:
         of_scene = all(case.nodes.get(i, {}).get("op") == "asset.scene" for i in source["inputs"])
         expression = str(params.get("expression") or "")
         if of_scene and what in INDICES:
-            return f"another formula: {expression[:80]}" if _is_formula_of(what, expression) is False else ""
+            return f"another formula: {expression[:80]}" if is_formula_of(what, expression) is False else ""
         if of_scene:
             return "" if expression.strip() == what else f"a formula: {expression[:80]}"
         return "" if expression.strip() in source["inputs"] else f"a formula of other rasters: {expression[:80]}"
     return "values of neighbours" if op == "raster.product.focal" else ""
+
+
+def _is_chosen_by_values(case: Case, node: dict[str, Any]) -> bool:
+    """Whether a node leaves pixels out by a limit of an index or a formula: no mask of quality, of classes or of a layer."""
+    if node["op"] != "raster.product.apply_mask" or len(node["inputs"]) < 2:
+        return False
+    above = [case.nodes[n]["op"] for n in case.upstream(node["inputs"][1]) if n in case.nodes]
+    made = ("raster.product.index", "raster.product.math", "raster.product.normalized_difference")
+    return "raster.product.threshold" in above and any(op in made for op in above)
+
+
+def _names_a_part(case: Case) -> bool:
+    """Whether a plain question says more than the figure, the index and the image: what of it is meant."""
+    found = _PLAIN.match(case.text.strip())
+    rest = case.text.strip()[found.end("what") :] if found is not None else ""
+    return bool(set(re.findall(r"[a-z]+", rest)) - _WHOLE)
 
 
 @check("percentile_as_asked", catches=("wrong statistic",), reads=("/arguments/nodes", "/task/question"), family="contract")

@@ -122,6 +122,12 @@ def turned(how: str = "axes") -> Sample:
 
 
 EXAMPLES: dict[str, tuple[Make, Make, str]] = {
+    "consistency.pixel_counts_agree": (s.series, lambda: s.series().but({"/result/items/2/n_valid": 4800}), "failed"),
+    "consistency.formula_told_as_called": (
+        s.mean,
+        lambda: s.mean().but({"/evidence/source/formulas/i": "(red - nir) / (nir + red)"}),
+        "failed",
+    ),
     "contract.call_on_record": (
         s.mean,
         lambda: s.mean().but({"/arguments": {}, "/arguments_passed": {}}),

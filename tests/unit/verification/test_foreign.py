@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import rasterio
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from apps.core.geo.grid import Grid
 from apps.verification.checks import CHECKS
@@ -303,6 +304,19 @@ BESIDE: dict[str, tuple[Any, dict[str, Any]]] = {
     "a mask on another grid": (lambda: s.measured("area"), {"/inputs/0/size_px": [81, 60]}),
     "an error in the log": (s.mean, {"/status/log": [{"at_s": 0.1, "level": "error", "message": "band 4 was not read"}]}),
     "another index": (s.mean, {"/result/quantity": "ndwi"}),
+    "other pixels of a date": (s.series, {"/result/items/2/n_valid": 4692}),
+    "more pixels of a date than its scene has": (s.trend, {"/result/items/2/n_valid": 48000}),
+    "other pixels of all dates": (s.series, {f"{AT}/valid_px": 24000}),
+    "both dates' pixels for a change": (s.change, {f"{AT}/valid_px": 9600}),
+    "a change of more pixels than a date": (s.change, {f"{AT}/nodes/2/n_valid": 3000}),
+    "pixels for shapes on the ground": (s.drawn_island, {"/result/unit": "px"}),
+    "the formula of another index": (s.mean, {"/evidence/source/formulas/i": "(green - nir) / (green + nir)"}),
+    "a formula without brackets": (s.mean, {"/evidence/source/formulas/i": "nir - red / nir + red"}),
+    "a formula under its name": (s.mean, {"/evidence/source/formulas/NDVI": "NDVI = (Red - NIR) / (NIR + Red)"}),
+    "a threshold of another formula": (s.area, {"/evidence/source/formulas/m": "ndvi > 0.3"}),
+    "a change told backwards": (s.change, {"/evidence/source/formulas/d": "before - after, of (nir - red) / (nir + red)"}),
+    "water by a formula of vegetation": (s.water, {"/evidence/source/method/formula": "(nir - red) / (nir + red)"}),
+    "pieces that a mask has not": (s.water, {f"{AT}/pieces/1/px": 73}),
 }
 
 
@@ -403,6 +417,9 @@ OTHERWISE: dict[str, Any] = {
         statistic="max", text="What is the maximum NDVI?"),
     "another percentile": lambda: f.percentile(10),
     "another band": lambda: f.by_formula("red", "What is the mean of the nir band?"),
+    "of the green pixels alone": lambda: after(
+        ("t", "raster.product.threshold", ("i",), {"op": ">", "value": 0.4}),
+        ("g", "raster.product.apply_mask", ("i", "t"), {})),
     "water where NDWI is low": lambda: s.ask(
         Bench(s.optical()), "How many hectares of water are there?", "area", "perceive",
         s.water_by(kind="index_threshold", index="ndwi", threshold=0.0, side="below")),
@@ -426,6 +443,11 @@ def test_a_right_figure_of_something_else_is_not_accepted(name: str) -> None:
         lambda: f.by_formula("nir / red", "What is the mean of nir over red?"),
         lambda: f.percentile(90),
         lambda: after(math_of("i * 100"), text="What is the mean of NDVI times 100?"),
+        lambda: after(
+            ("t", "raster.product.threshold", ("i",), {"op": ">", "value": 0.4}),
+            ("g", "raster.product.apply_mask", ("i", "t"), {}),
+            text="What is the mean NDVI where NDVI is above 0.4?",
+        ),
     ],
 )
 def test_other_ways_to_the_same_figure_are_not_blamed(make: Any) -> None:
@@ -434,8 +456,38 @@ def test_other_ways_to_the_same_figure_are_not_blamed(make: Any) -> None:
 
 
 def test_a_series_of_seasons_holds_all_of_its_dates() -> None:
-    """Sinop lies in the south: September and October are of spring, and so is mid November; December and January are of summer."""
+    """Sinop lies in the south: September to mid November are of spring, December and January of summer."""
     check = CHECKS["completeness.series_covers_scenes"]
     assert check.look(f.of_periods("spring 2013", "summer 2014").case()).outcome == "passed"
     assert check.look(f.of_periods("spring 2013").case()).outcome == "failed"
     assert check.look(f.of_periods("spring 2013", "spring 2013", "summer 2014").case()).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        ("What is the trend of NDVI from 2010 to 2014?", "reject"),
+        ("What is the trend of NDVI between January 2013 and December 2014?", "reject"),
+        ("What is the trend of NDVI per year from 2013-09-14 to 2014-01-17?", "accept"),
+        ("What is the trend of NDVI from September 2013 to January 2014?", "accept"),
+    ],
+)
+def test_a_trend_of_a_part_is_none_of_the_span(text: str, decision: str) -> None:
+    """Five dates from September 2013 to January 2014: four months, of five years and of two."""
+    found = CHECKS["completeness.periods_have_dates"].look(f.asked(s.trend(), text).case())
+    assert (found.outcome, found.severity) == (("passed", None) if decision == "accept" else ("failed", None)), found.message
+    assert judged(f.asked(s.trend(), text))[1].decision == decision
+
+
+def test_pieces_are_joined_as_the_record_tells() -> None:
+    """Water of two pieces by corners; scipy's own labels by sides and by corners."""
+    made = s.measured("boolean").but()
+    mask, valid = made.bench.layers.read_mask(s.water().observation.result.layers[0])
+    by_side, by_corner = ndimage.label(mask & valid)[1], ndimage.label(mask & valid, structure=np.ones((3, 3)))[1]
+    assert by_side > by_corner
+    count = {"/result/kind": "count", "/result/unit": "1", "/result/value": by_corner}
+    check = CHECKS["consistency.pieces_recount"]
+    assert check.look(made.but(count).case()).outcome == "passed"
+    assert check.look(made.but(count | {"/result/value": by_side}).case()).outcome == "failed"
+    four = {"/evidence/intermediate/connectivity": 4, "/result/value": by_side}
+    assert check.look(made.but(count | four).case()).outcome == "passed"
