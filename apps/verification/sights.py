@@ -123,6 +123,10 @@ class Sight:
         """Bands by index, (bands, rows, columns), scaled; CannotLookError where no reader is at hand."""
         return self._read(scene, indices, window)
 
+    def whole_pixels(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
+        """As ``pixels``, of every pixel of the window however large it is: for what is compared with a mask of the same shape."""
+        return self._decode(scene, indices, window, places_of(window, 1))
+
     def _read(self, scene: SceneInfo, indices: tuple[int, ...], window: Window) -> Plane:
         step = step_of(self.case, window)
         # content-addressed: the same bytes under the same reading rules give the same pixels

@@ -64,7 +64,7 @@ def mask_lies_where_colours_part(case: Case) -> Finding:
     if not chosen:
         return not_applicable("the scene has no band of brightness")
     try:
-        seen = look_of(case).pixels(scene, tuple(chosen), (x0, y0, x1 - x0, y1 - y0))
+        seen = look_of(case).whole_pixels(scene, tuple(chosen), (x0, y0, x1 - x0, y1 - y0))
     except CannotLookError as why:
         return not_applicable(str(why))
     cut = held[y0:y1, x0:x1]
