@@ -23,6 +23,7 @@ probability: so it is for what good observations show too.
 # Checks of which one was made over pixels that are no window of a shipped file, and why.
 DRAWN_PIXELS: dict[str, str] = {
     "geometry.pan_lies_on_bands": "no file with a panchromatic band ships: fields made coarse, and the mean of their fine bands",
+    "geometry.mask_grows_alike": "no mask from marks on the files that ship comes out so alike: a drawn disc with noise does",
     "geometry.native_pixels_told": "no stack of several resolutions ships: near infrared as means of 2 × 2 pixels, each repeated",
     "consistency.shift_matches_source": "the second image is the first one, put a known shift away",
     "geometry.shift_believable": "the second image is the first one, put a known shift away",

@@ -40,6 +40,7 @@ from tests.unit.verification import (
     samples_new,
     samples_perceived,
     samples_places,
+    samples_prompts,
     samples_texts,
     samples_veils,
 )
@@ -541,6 +542,7 @@ EXAMPLES |= samples_places.EXAMPLES
 EXAMPLES |= samples_meanings.EXAMPLES
 EXAMPLES |= samples_foreign.EXAMPLES
 EXAMPLES |= samples_perceived.EXAMPLES
+EXAMPLES |= samples_prompts.EXAMPLES
 # partial_is_explained warns of every partial result; its good example is the one that says why.
 GOOD_OUTCOME = {"completeness.partial_is_explained": "failed"}
 
