@@ -28,7 +28,16 @@ from apps.agent.findings import (
 from apps.agent.moves import Open, Stopped
 from apps.agent.readings import READINGS, ReadingError
 from apps.agent.tables_told import change_table_told, change_zone_told, rows_told, table_told, zone_told
-from apps.agent.units import ALIASES, UNIT_PATTERN, carried_text, convert, dimension, number_text, with_sign
+from apps.agent.units import (
+    ALIASES,
+    UNIT_PATTERN,
+    carried_text,
+    convert,
+    dimension,
+    number_text,
+    valid_pixels,
+    with_sign,
+)
 from apps.core.errors import ERROR_CODES
 from apps.core.evidence.fold import ObservationState, RunState
 from apps.core.evidence.observation import Observation
@@ -579,10 +588,10 @@ def _support_note(o: Observation) -> str:
         if one != other:
             return f" (each pixel counts alike; {one} by area)"
     if o.result.kind == "ratio" and o.tool != "measure" and isinstance(numerator, int) and isinstance(denominator, int):
-        return f" ({numerator:,} of {denominator:,} valid pixels)"
+        return f" ({numerator:,} of {valid_pixels(denominator)})"
     n = middle.get("valid_px")
     if o.result.kind in ("statistic", "area", "table") and isinstance(n, int) and not isinstance(n, bool):
-        return f" ({n:,} valid pixels)"
+        return f" ({valid_pixels(n)})"
     return ""
 
 

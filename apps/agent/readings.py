@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from apps.agent.units import convert, number_text
+from apps.agent.units import convert, number_text, valid_pixels
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import AnswerRecipe
 
@@ -85,12 +85,14 @@ def _layers(recipe: AnswerRecipe, parts: Sequence[Observation]) -> Read:
         figures = _held(o, str(o.arguments.get("output", "")), ()) if o.tool == "execute" else {}
         n, low, high = figures.get("n_valid"), figures.get("min"), figures.get("max")
         if _is_number(figures.get("n_true")) and _is_number(n):
-            made.append(f"{int(figures['n_true']):,} of {int(n):,} valid pixels")
+            made.append(f"{int(figures['n_true']):,} of {valid_pixels(int(n))}")
         elif _is_number(n) and _is_number(low) and _is_number(high):
             unit = str(figures.get("unit", "1"))
-            made.append(f"{int(n):,} valid pixels from {number_text(low, unit)} to {number_text(high, unit)}")
-        elif _is_number(mine := o.evidence.intermediate.get("numerator")):
-            made.append(f"{mine:,} of {o.evidence.intermediate.get('denominator'):,} valid pixels")
+            made.append(f"{valid_pixels(int(n))} from {number_text(low, unit)} to {number_text(high, unit)}")
+        elif _is_number(mine := o.evidence.intermediate.get("numerator")) and _is_number(
+            of := o.evidence.intermediate.get("denominator")
+        ):
+            made.append(f"{mine:,} of {valid_pixels(int(of))}")
     told = f" ({'; '.join(made)})" if made else ""
     return Read(f"{_phrase(recipe)} is on the map{told}", "on the map")
 

@@ -34,6 +34,7 @@ ALIASES: tuple[tuple[str, str], ...] = (
     (r"per\s*cent(?:age)?|percentage|percent|pct|%", "%"),
 )
 UNIT_PATTERN = "|".join(pattern for pattern, _ in ALIASES)
+_LENGTH = re.compile(rf"(?<![\w.,])(?P<d>\d[\d,]*(?:\.\d+)?)[\s-]*(?P<u>{UNIT_PATTERN})(?![\w²³^/])")
 
 
 def unit_of(text: str) -> str | None:
@@ -63,6 +64,20 @@ def with_sign(text: str, unit: str) -> str:
     """A written number with the sign of its unit: 302.4 ha; that of an angle stands at the number, 14.68°."""
     sign = unit_sign(unit)
     return f"{text}{sign}" if sign == "°" else f"{text} {sign}".rstrip()
+
+
+def valid_pixels(n: int) -> str:
+    """1 valid pixel; 40,574 valid pixels."""
+    return f"{n:,} valid {'pixel' if n == 1 else 'pixels'}"
+
+
+def length_as_asked(metres: float, question: str) -> str:
+    """A length with the number and unit that the question gives it, 50 km; in metres where it gives none that is equal."""
+    for m in _LENGTH.finditer(question.casefold()):
+        value, unit = float(m["d"].replace(",", "")), unit_of(m["u"])
+        if unit and dimension(unit) == "length" and math.isclose(convert(value, unit, "m"), metres, rel_tol=1e-9):
+            return with_sign(f"{value:,.10g}", unit)
+    return with_sign(f"{metres:,.10g}", "m")
 
 
 def true_minus(text: str) -> str:

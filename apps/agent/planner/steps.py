@@ -11,6 +11,7 @@ from apps.agent.planner.fields import STATISTIC_TITLES, RefusalError
 from apps.agent.planner.lexicon import TargetEntry, TargetMethod
 from apps.agent.planner.scenes import SceneChooser
 from apps.agent.planner.things import Thing
+from apps.agent.units import length_as_asked
 from apps.core.evidence.observation import Tool
 from apps.core.evidence.plan import PlanStep, Question
 from apps.core.geo.scene import SceneInfo
@@ -53,6 +54,11 @@ class StepMaker(SceneChooser):
             )
         )
         return n
+
+    def _length_text(self, metres: float | None) -> str:
+        """A distance as the question writes it."""
+        assert metres is not None
+        return length_as_asked(metres, self.question.text)
 
     def _with_region(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**arguments, "region": self.region, "region_crs": self.region_crs} if self.region is not None else arguments
