@@ -242,7 +242,7 @@ class ThingPlans(ThingChecks):
             if w.relation:
                 words = RELATION_WORDS.get(w.relation, w.relation)
                 if w.relation in ("within", "beyond"):
-                    words = f"{'within' if w.relation == 'within' else 'farther than'} {w.relation_m:,.10g} m "
+                    words = f"{'within' if w.relation == 'within' else 'farther than'} {self._length_text(w.relation_m)} "
                     words += "of" if w.relation == "within" else "from"
                 said.append(f"{words} {self._thing_title(w.reference)}")
                 continue
@@ -268,9 +268,9 @@ class ThingPlans(ThingChecks):
             return ""
         words = RELATION_WORDS.get(f.relation, f.relation)
         if f.relation == "within":
-            words = f"within {f.relation_m:,.10g} m of"
+            words = f"within {self._length_text(f.relation_m)} of"
         if f.relation == "beyond":
-            words = f"farther than {f.relation_m:,.10g} m from"
+            words = f"farther than {self._length_text(f.relation_m)} from"
         if f.relation == "nearest":
             words = f"(the {f.nearest_k} nearest) to"
         references = " and ".join(self._thing_title(k) for k in (f.reference, *f.others))
@@ -361,7 +361,7 @@ class ThingPlans(ThingChecks):
         subject = f"{self._thing_title(f.target)}{self._where_text()}"
         if f.of == "share":
             return f"{head} share covered by {subject}"
-        near = f" within {f.relation_m:g} m" if f.relation == "within" else ""
+        near = f" within {self._length_text(f.relation_m)}" if f.relation == "within" else ""
         return f"{head} {'number' if f.of == 'count' else f.of} of {subject}{near}"
 
     def _cut_phrase(self, what: str, subject: str, relation: str) -> str:
@@ -385,7 +385,7 @@ class ThingPlans(ThingChecks):
                 return f"Distance from {listed} to {reference or 'the nearest other'}"
             if f.each == "target":
                 return f"{head} {listed}"
-            where = f"within {f.relation_m:,.10g} m of" if f.relation == "within" else "in"
+            where = f"within {self._length_text(f.relation_m)} of" if f.relation == "within" else "in"
             if is_of_reference:
                 return f"Share of {listed} that is covered by {subject}"
             return f"{head} {subject} {where} {listed}"

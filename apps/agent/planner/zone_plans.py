@@ -231,12 +231,12 @@ class ZonePlans(StepMaker):
 
     def _zone_text(self, key: str) -> str:
         if self.form.each:
-            near = f"within {self.form.buffer_m:g} m of" if self.form.buffer_m else "in"
+            near = f"within {self._length_text(self.form.buffer_m)} of" if self.form.buffer_m else "in"
             return f" {near} each of {self.things[key].title}"
         if self.form.is_outside:
-            far = f"farther than {self.form.buffer_m:g} m from" if self.form.buffer_m else "outside of"
+            far = f"farther than {self._length_text(self.form.buffer_m)} from" if self.form.buffer_m else "outside of"
             return f" {far} {self.things[key].title}"
-        near = f" within {self.form.buffer_m:g} m of" if self.form.buffer_m else " inside"
+        near = f" within {self._length_text(self.form.buffer_m)} of" if self.form.buffer_m else " inside"
         return f"{near} {self.things[key].title}"
 
     def _zone_step(self, scene: SceneInfo, key: str, *, pick: str = "", is_each: bool = False) -> int:
