@@ -135,7 +135,7 @@ class ZonePlans(StepMaker):
             rows: dict[str, Any] = {"op": f.limit_op, "value": f.limit, "as": f.rows_as, "noun": thing.title, "phrase": phrase}
             return AnswerRecipe(kind="rows_beyond", steps=(n,), unit=self._recipe_unit(), options=rows)
         by = f"each {f.by} in {vector.name}" if f.by else f"each of {thing.title}"
-        near = f"within {f.buffer_m:g} m of" if f.buffer_m else "in"
+        near = f"within {self._length_text(f.buffer_m)} of" if f.buffer_m else "in"
         return AnswerRecipe(kind="table", steps=(n,), unit=self._recipe_unit(),
                             options={"phrase": f"{self._phrases()['phrase']} {near} {by}"})  # fmt: skip
 
