@@ -21,6 +21,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from apps.agent.planner.can_do import KINDS, WHERE_ALL
 from apps.agent.units import true_minus, unit_sign, with_sign
 from apps.core.evidence.decision import VERDICT_REASONS
 
@@ -488,7 +489,10 @@ def offered_apart(text: str) -> dict[str, Any]:
 
     On paper nothing is unfolded: a report prints the whole text.
     """
-    why, sign, rest = text.partition(" I can answer: ")
+    nearest = text.partition(" I can answer, nearest to this: ")
+    if nearest[1]:
+        return {"text": f"{nearest[0]} {nearest[2].partition(WHERE_ALL)[2]}".strip(), "offered": [told for told, _ in KINDS]}
+    why, sign, rest = text.partition(" I can answer: ")  # as runs of before say it
     if not sign:
         return {"text": text, "offered": []}
     listed, _, after = rest.partition(". ")

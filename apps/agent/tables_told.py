@@ -53,7 +53,7 @@ def zone_told(recipe: AnswerRecipe, o: Observation) -> Finding:
         if rest and _bounds(mine) and overlaps(_bounds(mine), _bounds(second_item))
         else ()
     )
-    text = f"{picked} has the {phrase}, {shown(at)}{part}, of {len(known)} {recipe.options.get('noun', 'polygons')}"
+    text = f"{picked} has the {phrase}, {shown(at)}{part}, among {len(known)} {recipe.options.get('noun', 'polygons')}"
     return Finding(f"{text}{second}{left}", picked, warnings=warnings)
 
 

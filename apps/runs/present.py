@@ -90,6 +90,7 @@ def options_asked(answer: Answer, *, has_unknown_bands: bool) -> list[str]:
 def ask_text(state: RunState) -> str:
     """The same for a person at a terminal."""
     lines: list[str] = []
+    tables: list[str] = []  # below the answer's sentence, which a long table would hide
     if state.plan:
         if state.plan.understood:
             lines.append(f"Understood: {state.plan.understood}")
@@ -111,9 +112,11 @@ def ask_text(state: RunState) -> str:
         lines.append(
             f"Observation {step}{attempt} ({o.observation.configuration.fine}): {value} [{word}{p}; nobody has confirmed it]"
         )
-        lines += rows[:ROWS_PRINTED]
+        if rows:
+            tables.append(f"Rows of observation {step}{attempt}:")
+            tables += rows[:ROWS_PRINTED]
         if len(rows) > ROWS_PRINTED:
-            lines.append(f"    and {len(rows) - ROWS_PRINTED} more; --json holds all")
+            tables.append(f"    and {len(rows) - ROWS_PRINTED} more; --json holds all")
         lines += [f"    {r}" for r in (decision.reasons if decision and decision.decision != "accept" else ())]
     if state.failure:
         lines.append(f"Failed: {state.failure.message} ({state.failure.error_id})")
@@ -121,4 +124,4 @@ def ask_text(state: RunState) -> str:
         lines.append(("No answer: " if state.answer.abstained else "Answer: ") + state.answer.text)
         names = [s.name for s in (state.question.scenes if state.question else ())]
         lines += [f"  Note: {w}" for w in told_once(state.answer.warnings, names)]
-    return true_minus("\n".join(lines))
+    return true_minus("\n".join((*lines, *tables)))

@@ -18,16 +18,6 @@ Measured = Literal["statistic", "area", "share", "count"]
 Statistic = Literal["mean", "median", "min", "max", "std"]
 
 # What the planner can do, said to whoever asked for something else.
-CAN_DO = (
-    "I can answer: how many objects of a kind; whether there are any; how much area or which share is water, vegetation, bare "
-    "or built-up land, snow, burned land, or where an index is above or below a number; mean, median, minimum, maximum, "
-    "standard deviation or trend of an index or band; differences between two dates; on which date something is highest or "
-    "lowest; which of two is larger; the distance between two things or places; how many objects or features of a vector file "
-    "lie within a distance of something or farther away, inside it, outside of it, or north of it; which length, area or share "
-    "of lines and polygons lies inside polygons or near to something; any of these inside the polygons of a vector file, in each "
-    "of them as a table, and which polygon has most of it; which things are the largest, second largest or nearest, their mean "
-    "size and perimeter, several conditions at once, and how many more there are here than there; and multiple choice over these."
-)
 # Characters of a thing's key: a part of a file is called by the values that it was chosen by.
 MAX_KEY = 1000
 # Pieces of fewer pixels are noise when the question is whether there is any of a target.

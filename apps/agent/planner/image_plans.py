@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from apps.agent.planner.can_do import can_do
 from apps.agent.planner.facts import class_value, date_of, day_of, labels_of, lowered
-from apps.agent.planner.fields import CAN_DO, EXISTS_MIN_PX, RefusalError
+from apps.agent.planner.fields import EXISTS_MIN_PX, RefusalError
 from apps.agent.planner.steps import StepMaker
 from apps.agent.units import dimension
 from apps.core.evidence.plan import AnswerRecipe
@@ -31,7 +32,7 @@ class ImagePlans(StepMaker):
                 raise RefusalError(f"I do not know how to find {name!r}.", "BAD_ARGUMENT", {"form": [field]})
         if not f.quantity and not f.target:
             raise RefusalError(
-                "What is meant: an index or band, or something on the ground? " + CAN_DO,
+                "What is meant: an index or band, or something on the ground? " + can_do(self.question.text),
                 "NO_ANSWER",
                 {"form": ["quantity", "target"]},
             )

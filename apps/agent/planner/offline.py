@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from apps.agent.arguments import call_digest, parents_of, resolve
 from apps.agent.planner.analysis_plans import plan_analysis
 from apps.agent.planner.attributes import attributes_told, limit_not_understood
+from apps.agent.planner.can_do import can_do
 from apps.agent.planner.conditions import rank_said, two_figures
-from apps.agent.planner.fields import CAN_DO, Form
+from apps.agent.planner.fields import Form
 from apps.agent.planner.form import plan_from_form
 from apps.agent.planner.intents import form_of, intent_of, of_rows, of_zones
 from apps.agent.planner.landmarks import plan_landmarks
@@ -153,9 +154,9 @@ def read_question(question: Question) -> Reading:
     if (two.how == "compare" or " difference in " in question.text.lower()) and (plain := _read_one(question)).form is not None:
         return plain
     one, other = (_read_one(question.model_copy(update={"text": text})) for text in (two.first, two.second))
-    for reading in (one, other):
+    for reading, text in ((one, two.first), (other, two.second)):
         if reading.form is None:
-            return reading
+            return replace(reading, reason=reading.reason.replace(can_do(text), can_do(question.text)))
     assert one.form is not None and other.form is not None
     second = other.form.model_dump(mode="json", exclude_defaults=True) | {"what": other.form.what}
     unit = one.form.unit or other.form.unit
@@ -179,7 +180,7 @@ def _read_one(question: Question) -> Reading:
     told = attributes_told(question.text, question.vectors, plain_words(), left)
     if not told:
         return read
-    return replace(read, reason=told if is_untold else f"{read.reason.removesuffix(CAN_DO)}{told}")
+    return replace(read, reason=told if is_untold else f"{read.reason.removesuffix(can_do(question.text))}{told}")
 
 
 def _read_words(question: Question) -> Reading:
@@ -188,7 +189,7 @@ def _read_words(question: Question) -> Reading:
     guess: dict[str, Any] = {"what": "statistic"}
     warnings: list[str] = []
     if re.fullmatch(r"\W*(?:what(?:'s| is)|explain|define)\s+(?:an? )?[\w\-]+\W*", t.text) and not t.has(r"\bthe\b"):
-        return Reading(None, "I measure on images; I do not explain terms. " + CAN_DO, guess=guess)
+        return Reading(None, "I measure on images; I do not explain terms. " + can_do(question.text), guess=guess)
 
     found = put_signs(t.text, question)
     if found.reason:
@@ -201,7 +202,7 @@ def _read_words(question: Question) -> Reading:
     scenes = scenes_named(t, question)
     roles = read_roles(t, found, question, ranked)
     if roles.refusal:
-        return Reading(None, f"{roles.refusal} {CAN_DO}", guess=guess)
+        return Reading(None, f"{roles.refusal} {can_do(question.text)}", guess=guess)
     clear = clear_said(t)
     t.take_all(r"\bunder (?=(?:the )?(?:water|snow|ice|vegetation|floods?|floodwater)\b)")
     thresholds = limits_said(t)
@@ -231,7 +232,7 @@ def _read_words(question: Question) -> Reading:
     is_measured = roles.kind in ("measure", "distance")
     for word, hint in words.cannot.items():
         if t.has(rf"\b{re.escape(word)}\b"):
-            return Reading(None, f"{hint} {CAN_DO}", guess=guess)
+            return Reading(None, f"{hint} {can_do(question.text)}", guess=guess)
     if len(quantities) > 1:
         return Reading(
             None,
@@ -262,7 +263,7 @@ def _read_words(question: Question) -> Reading:
             guess=guess,
         )
 
-    if is_not and (is_measured or roles.kind not in ("", "zone") or len(targets) != 1):
+    if is_not and (is_measured or roles.kind not in ("", "zone") or len(targets) != 1 or narrow or thresholds):
         reason = "“Not” is understood of one surface whose area or share is asked for: “what share is not water”."
         return Reading(None, reason, guess=guess)
     if is_measured:
@@ -281,7 +282,7 @@ def _read_words(question: Question) -> Reading:
         parts = {roles.subject, roles.reference, *roles.others, roles.each, *(w.reference for w in roles.where)}
         if spare := [n for n in targets if n not in parts]:
             reason = f"{_quoted([words.title(n) for n in spare])} is named, and I do not see what part it plays."
-            return Reading(None, f"{reason} {CAN_DO}", guess=guess)
+            return Reading(None, f"{reason} {can_do(question.text)}", guess=guess)
         read = measured_fields(t, roles, unit, bound, subject.noun if subject is not None else "", is_one=is_one)
         if isinstance(read, str):
             return Reading(None, read, guess=guess)
@@ -301,7 +302,7 @@ def _read_words(question: Question) -> Reading:
             return Reading(None, asked, guess=guess)
         fields = asked
     if fields is None:
-        return Reading(None, "I cannot tell what is to be measured. " + CAN_DO, guess=guess)
+        return Reading(None, "I cannot tell what is to be measured. " + can_do(question.text), guess=guess)
     is_turned = bool(fields.pop("is_turned", False))
     guess |= {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
     t.take_all(
@@ -351,7 +352,8 @@ def _read_words(question: Question) -> Reading:
     if left:
         return Reading(
             None,
-            f"I do not understand {_quoted(left)} here, and leaving it out could answer another question. {CAN_DO}",
+            f"I do not understand {_quoted(left)} here, and leaving it out could answer another question. "
+            f"{can_do(question.text)}",
             guess=guess,
         )
     most = 2 if fields["what"] == "distance" else len(targets) if fields["what"] == "compare" or is_measured else 1
@@ -424,11 +426,13 @@ _NOT = (
 
 
 def _negated(t: Text) -> bool:
-    """Whether a target stands behind "not" or "without": 'how much is not water'. Read then."""
-    found = [m for at in spans_at(t) if (m := re.search(_NOT, t.rest[:at])) is not None]
-    for m in found:
+    """Whether the one target that is named stands behind "not" or "without": 'how much is not water'. Read then. "The water area
+    excluding ponds" names two, and is no such question."""
+    spans = spans_at(t)
+    m = re.search(_NOT, t.rest[: min(spans)]) if len(spans) == 1 else None
+    if m is not None:
         t.mark(*m.span())
-    return bool(found)
+    return m is not None
 
 
 def _targets(t: Text) -> tuple[list[str], list[str]]:

@@ -95,7 +95,7 @@ class ThingPlans(ThingChecks):
             options["phrase"] = self._picked_phrase()
             listing = self.things.get(f.target if f.each == "target" else f.reference)
             listed = listing.vector if listing is not None else None
-            options["noun"] = "rows" if f.by else listed.noun if listed is not None else self._found_noun(f.target)
+            options["noun"] = f"values of {f.by}" if f.by else listed.noun if listed is not None else self._found_noun(f.target)
             if f.top > 1 or f.rank > 1:
                 options |= {"top": f.top, "pick": f.pick}
             return AnswerRecipe(kind="zone", steps=(n,), unit=str(spec["unit"]), options=options)
@@ -356,7 +356,9 @@ class ThingPlans(ThingChecks):
             of_those = f" of those{self._where_text()}" if f.where else ""
             return f"{head} distance to {self._thing_title(f.reference) if f.reference else 'its nearest other'}{of_those}"
         if f.each == "target":
-            what = {"outline": "perimeter", "extent": "long side"}.get(f.length_of, f.of if f.of != "count" else "number")
+            counted = thing.vector.noun if (thing := self.things.get(f.target)) and thing.vector else self._thing_title(f.target)
+            number = f"number of {counted}"
+            what = {"outline": "perimeter", "extent": "long side"}.get(f.length_of, f.of if f.of != "count" else number)
             return f"{head} {what}{self._where_text()}"
         subject = f"{self._thing_title(f.target)}{self._where_text()}"
         if f.of == "share":

@@ -244,7 +244,8 @@ def test_what_is_not_it_is_the_rest_of_the_valid_pixels(asked: Any, fish: Scene,
         found = asked(text, [fish], [files["fields"]])[0]
         assert not found.abstained and found.value == pytest.approx(value, rel=1e-3) and " not " in found.text, (text, found.text)
     for text, says in (
-        ("What area has NDVI not above 0.4?", "at most"), ("How much is not water or vegetation?", "one surface"),
+        ("What area has NDVI not above 0.4?", "at most"), ("How much is not water or vegetation?", "“not”"),
+        ("How much is not lake?", "one surface"), ("water area excluding ponds", "“excluding”"),
         ("Which field has the most area that is not water?", "one surface"), ("Is there not water?", "its area or its share"),
     ):  # fmt: skip
         found = asked(text, [fish], [files["fields"]])[0]
@@ -392,6 +393,8 @@ def test_plain_questions_of_counties_and_countries(asked: Any, project: Project,
     assert found.value == pytest.approx(m2["Brazil"] / m2["Peru"], rel=2e-3), found.text
     found, _ = asked("Which continent has the most countries?", [], [world])
     assert found.value == Counter(continents).most_common(1)[0][0] == "Africa"
+    most = Counter(continents)["Africa"]
+    assert f"Africa has the largest number of polygons, {most}, among {len(set(continents))} values of continent" in found.text
 
 
 def test_the_perimeter_of_the_largest(of_files: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.agent.arguments import validate_plan
+from apps.agent.planner.can_do import KINDS
 from apps.agent.planner.fields import Form
 from apps.agent.planner.form import plan_from_form
 from apps.agent.planner.lexicon import lexicon
@@ -428,7 +430,12 @@ def test_what_is_not_understood_or_cannot_be_known_is_refused(which: str, text: 
 
 
 def test_the_reason_names_what_the_planner_can_do() -> None:
-    assert "I can answer: how many objects" in plan("s2", "Why is the river brown?").reason
+    reason = plan("s2", "Why is the river brown?").reason
+    assert "I can answer, nearest to this: how much area or which share is water" in reason and reason.count(";") == 2
+    told = plan("s2", "Why did the lake shrink since 2001, and how did it change?").reason
+    assert "differences between two dates" in told and "“What can be asked”" in told
+    listed = (Path(__file__).parents[3] / "docs/agent.md").read_text()
+    assert all(f"\n- {kind}\n" in listed for kind, _ in KINDS)
 
 
 def test_what_is_needed_is_machine_readable() -> None:

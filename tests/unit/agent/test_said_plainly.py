@@ -58,7 +58,8 @@ def test_two_named_features_are_compared(text: str, pick: str) -> None:
     made = plan(text, vectors=(COUNTIES,))
     assert made.answer is not None, made.reason
     assert (made.answer.kind, made.answer.options["pick"], len(made.answer.steps)) == ("compare", pick, 2)
-    assert (made.form["what"], made.form["target"], made.form["second"]["target"]) == ("area", DENVER, MESA)
+    second: Any = made.form["second"]
+    assert (made.form["what"], made.form["target"], second["target"]) == ("area", DENVER, MESA)
 
 
 @pytest.mark.parametrize(

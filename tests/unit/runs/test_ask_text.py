@@ -82,3 +82,13 @@ def test_a_number_below_zero_has_a_true_minus_and_names_and_dates_keep_their_hyp
     assert ask_text(State({}, answer=answer, failure=None, question=None)) == (  # type: ignore[arg-type]
         "No answer: I can't tell (scope score −11.86, at least −5.65 is asked) on 2002-11-25 in p15-32.tif."
     )
+
+
+def test_the_sentence_comes_before_the_rows_of_a_table() -> None:
+    items = tuple({"zone": f"ship {i}", "value": float(i)} for i in range(1, 4))
+    table = observation(2, kind="table", items=items, quantity="length")
+    answer = SimpleNamespace(abstained=False, text="Three ships were found.", warnings=("One is cut.",), needs={}, code="")
+    lines = ask_text(State({"1": held(table)}, answer=answer)).split("\n")  # type: ignore[arg-type]
+    assert [line.split(" [")[0] for line in lines[-7:-4]] == [
+        "Observation 2 (raster.summarize/mean/ndvi): 3 rows", "Answer: Three ships were found.", "  Note: One is cut.",
+    ] and lines[-4] == "Rows of observation 2:" and lines[-1].startswith("    ship 3: 3")  # fmt: skip

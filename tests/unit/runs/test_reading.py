@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apps.agent.planner.can_do import KINDS, can_do
 from apps.agent.plurals import many_of, things_text
 from apps.core.evidence.decision import Decision
 from apps.core.evidence.observation import Configuration, LayerRef, Observation, Result, Status, TaskRef
@@ -323,5 +324,7 @@ def test_what_can_be_answered_is_parted_from_a_refusal() -> None:
     said = offered_apart(text)
     assert said["text"] == "I can't tell. Rain is no figure."
     assert said["offered"] == ["how many", "how much area, or which share", "multiple choice over these"]
+    near = offered_apart(f"I can't tell. Rain is no figure. {can_do('Rain?')}")
+    assert near["text"] == "I can't tell. Rain is no figure." and near["offered"] == [kind for kind, _ in KINDS]
     assert offered_apart("It is 3.") == {"text": "It is 3.", "offered": []}
     assert offered_apart("No. I can answer: a; b. Say it otherwise.")["text"] == "No. Say it otherwise."
