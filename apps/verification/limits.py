@@ -126,6 +126,9 @@ class Limits(BaseModel):
         "first; a drawn disc keeps it, masks on labelled water and buildings do not, the right ones no more than the wrong "
         "ones",
     )
+    prompt_sureness: float = Field(
+        default=0.95, description="mean sureness of the walker (0: even odds, 1: certain) that a mask from marks must have"
+    )
     change_gain: float = Field(
         default=0.02, description="how much better a mask of change may order the differences some pixels off its place"
     )

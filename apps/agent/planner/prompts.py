@@ -294,7 +294,8 @@ def _trust(prompts: Sequence[Prompt]) -> str:
     return (
         "Only a look tells whether the mask is the thing, and its interval does not: by the classical method, masks from such "
         f"marks overlapped labelled water bodies and buildings by {overlap} (IoU, mean of 28), some areas several times too "
-        "small or large. See it on the map; mark more where it leaks or stops short."
+        "small or large. A mask that comes out otherwise when it is grown again waits for a person. See it on the map; mark more "
+        "where it leaks or stops short."
     )
 
 
