@@ -80,7 +80,11 @@ def _all_but(out: Found, v: VectorInfo) -> None:
         out.reason = f"{v.name} has nothing but what is left out."
         return
     there_is = m["there"].strip()
-    _put_named(out, m, v, rest)
+    if len(rest) > MAX_LISTED and len(v.names) == v.n:
+        put_part(out, m, v, v.all_but(named))
+        out.keys = {s: k for s, k in out.keys.items() if s in out.text}
+    else:
+        _put_named(out, m, v, rest)
     if there_is and not out.reason:
         out.text = f"{out.text.rstrip(' ?.')} {there_is}?" if out.text.rstrip(" ?.").endswith(tuple(out.keys)) else out.text
 

@@ -30,6 +30,14 @@ class ThingChecks(StepMaker):
                 raise RefusalError(f"This is no place: {error}.", "BAD_ARGUMENT", {"form": ["target"]}) from None
             if thing is not None:
                 self.things[key] = thing
+        for key, one in self.things.items():
+            if one.vector is not None and one.vector.part_without and (key != f.target or f.by):
+                raise RefusalError(
+                    f"{one.vector.name}: so many features are left out of by name only where they themselves are counted or "
+                    "measured. Choose those that are meant by an attribute.",
+                    "NO_ANSWER",
+                    {"form": ["target"]},
+                )
         for key in f.zones:
             zone = self.things.get(key)
             if zone is None or zone.vector is None:

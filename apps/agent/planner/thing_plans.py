@@ -161,7 +161,7 @@ class ThingPlans(ThingChecks):
             return {}
         told = " and ".join(dict.fromkeys(names))
         self.warnings.append(f"{told} {'itself is' if len(set(names)) == 1 else 'themselves are'} not among them.")
-        return {"name_field": mine.vector.name_field, "without": list(dict.fromkeys(names))}
+        return {"name_field": mine.vector.name_field, "without": list(dict.fromkeys((*mine.vector.part_without, *names)))}
 
     def _spec(self, names: dict[str, str]) -> dict[str, Any]:
         f = self.form

@@ -1,8 +1,9 @@
 """Things that a question can name beside what the image shows: vector files, single features of them, places by coordinates.
 
 A form writes them as keys: ``vector:ID``, ``vector:ID:NAME`` for the feature of that name, ``vector:ID/ATTRIBUTE=VALUE|VALUE``
-for the features with one of these values, ``vector:ID/ATTRIBUTE~(5,10]`` for those between limits (signs that part keys are
-written as in a URL), ``place:LONGITUDE,LATITUDE`` and ``px:COLUMN,ROW``; every other key is a target of the lexicon.
+for the features with one of these values, ``vector:ID/ATTRIBUTE~(5,10]`` for those between limits,
+``vector:ID/ATTRIBUTE!NAME|NAME`` for all but those of these names (signs that part keys are written as in a URL), ``place:LONGITUDE,LATITUDE`` and
+``px:COLUMN,ROW``; every other key is a target of the lexicon.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class Thing:
         v = self.vector
         if v is None or not v.part_field:
             return {}
+        if v.part_without:
+            return {"name_field": v.name_field, "without": list(v.part_without)}
         if v.part_limits is None:
             return {"part_field": v.part_field, "part_values": list(v.part_values)}
         ends = {"part_min": v.part_limits.low, "part_max": v.part_limits.high, "part_open": v.part_limits.open}
@@ -82,7 +85,7 @@ class Thing:
 
     def zones(self, *, buffer_m: float = 0, dissolve: bool = True) -> dict[str, Any]:
         """Parameters of ``vector.zones``."""
-        assert self.vector is not None
+        assert self.vector is not None and not self.vector.part_without
         out: dict[str, Any] = {"vector": self.vector.artifact} | self._part()
         if self.vector.name_field:
             out["name"] = self.vector.name_field

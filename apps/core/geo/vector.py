@@ -109,6 +109,7 @@ class VectorInfo(BaseModel):
     spreads: dict[str, Spread] = Field(default_factory=dict, description="attribute → what is known of it, of those with more")
     part_field: str = Field(default="", description="of a part of a file: the attribute that its features were chosen by")
     part_values: tuple[str, ...] = Field(default=(), description="of a part of a file: the values that they have")
+    part_without: tuple[str, ...] = Field(default=(), description="of a part of a file: the names that are left out, instead")
     part_limits: Limits | None = Field(default=None, description="of a part of a file: between which their values lie, instead")
     is_n_known: bool = Field(default=True, description="of a part by limits it may not be: n is then that of all with a value")
     accuracy_m: float | None = Field(
@@ -158,6 +159,18 @@ class VectorInfo(BaseModel):
             "part_field": field, "part_values": values, "is_n_known": listed is not None})
 
 
+    def all_but(self, names: tuple[str, ...]) -> VectorInfo:
+        """All features but those of these names, as a file of their own. KeyError where not each feature has a name, where
+        nothing is left, or as for ``part``."""
+        rest = self.n - len(names)
+        if self.noun == "features" or not self.name_field or not set(names) < set(self.names) or len(self.names) != self.n:
+            raise KeyError("whose names are left out is not known")
+        told = " and ".join(f"“{v.strip()}”" for v in names[:6]) + (f" and {len(names) - 6} others" if len(names) > 6 else "")
+        return self.model_copy(update={
+            "vector_id": f"{self.vector_id}/{_escaped(self.name_field)}!{'|'.join(_escaped(v) for v in names)}",
+            "name": f"{self.name} without {told}"[:255], "n": rest, "kinds": {next(iter(self.kinds)): rest},
+            "names": (), "values": {}, "spreads": {}, "part_field": self.name_field, "part_without": names})
+
     def between(self, field: str, limits: Limits) -> VectorInfo:
         """The features whose value of an attribute lies within limits, as a file of their own. KeyError where none is known to,
         or as for ``part``."""
@@ -175,7 +188,7 @@ class VectorInfo(BaseModel):
 
 def _escaped(text: str) -> str:
     """Text without the signs that part keys from each other, each written as in a URL."""
-    return "".join(f"%{ord(c):02X}" if c in "%:/=|~" else c for c in text)
+    return "".join(f"%{ord(c):02X}" if c in "%:/=|~!" else c for c in text)
 
 
 # Values that are listed of an attribute, characters of one, attributes, and characters of all values of a file together; of what
@@ -254,6 +267,9 @@ def with_part(vectors: Iterable[VectorInfo], vector_id: str) -> VectorInfo | Non
     try:
         if is_listed:
             return held.part(unquote(field), tuple(unquote(v) for v in values.split("|")))
+        field, is_left_out, values = which.partition("!")
+        if is_left_out and "~" not in field:
+            return held.all_but(tuple(unquote(v) for v in values.split("|"))) if unquote(field) == held.name_field else None
         field, _, ends = which.partition("~")
         return held.between(unquote(field), Limits.of_key(ends))
     except (KeyError, ValueError):

@@ -391,6 +391,18 @@ def test_plain_questions_of_counties_and_countries(asked: Any, project: Project,
     }  # fmt: skip
     found, _ = asked("How many times larger is Brazil than Peru?", [], [world])
     assert found.value == pytest.approx(m2["Brazil"] / m2["Peru"], rel=2e-3), found.text
+    every = [abs(GEOD.geometry_area_perimeter(shapely.segmentize(shapely.from_wkb(g), 0.05))[0]) / 1e6 for g in outlines]
+    rest = {n: v for n, v in zip(names, every, strict=True) if n not in ("Antarctica", "Brazil")}
+    assert len(rest) > 100  # more than a call takes by name
+    for text, value in (
+        ("How many countries are there except Antarctica and Brazil?", len(rest)),
+        ("What is the total area of all countries except Antarctica and Brazil, in km2?", sum(rest.values())),
+        ("How many countries other than Antarctica and Brazil are larger than 1000000 km2?", sum(v > 1e6 for v in rest.values())),
+    ):
+        found, _ = asked(text, [], [world])
+        assert found.value == pytest.approx(value, rel=2e-3), (text, found.text)
+    found, _ = asked("How many countries overlap the countries except Antarctica and Brazil?", [], [world])
+    assert found.abstained and "by an attribute" in found.text, found.text
     found, _ = asked("Which continent has the most countries?", [], [world])
     assert found.value == Counter(continents).most_common(1)[0][0] == "Africa"
     most = Counter(continents)["Africa"]

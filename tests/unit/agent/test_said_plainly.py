@@ -10,7 +10,7 @@ from apps.agent.planner.offline import OfflinePlanner
 from apps.agent.planner.rewritten import rewritten
 from apps.core.evidence.plan import Plan, Question
 from apps.core.geo.scene import SceneInfo
-from apps.core.geo.vector import VectorInfo
+from apps.core.geo.vector import VectorInfo, with_part
 from tests.unit.agent.scripted import scene
 from tests.unit.agent.test_in_words import plan
 from tests.unit.agent.test_offline_things import vector
@@ -101,6 +101,17 @@ def test_a_named_part_says_how_many_it_is() -> None:
     assert (part.n, part.is_n_known, part.part_values) == (2, True, ("Denver", "Mesa"))
     many = vector("many.geojson", {"Polygon": 12}, tuple(f"P{i}" for i in range(12)))
     assert many.part("name", many.names[1:]).name == "many.geojson without “P0”"
+
+
+def test_all_but_a_few_of_very_many_are_told_by_those() -> None:
+    many = vector("many.geojson", {"Polygon": 150}, ("A!b|c", *(f"P{i}" for i in range(149))))
+    made = plan("How many features are there in many.geojson except P0 and P1?", vectors=(many,))
+    source = made.steps[0].arguments["sources"][0]  # type: ignore[index,call-overload]
+    assert (source["without"], made.form["target"]) == (["P0", "P1"], "vector:many/name!P0|P1")  # type: ignore[index,call-overload]
+    left = many.all_but(("A!b|c", "P3"))
+    again = with_part((many,), left.vector_id)
+    assert again == left and left.n == 148 and left.part_without == ("A!b|c", "P3")
+    assert with_part((many,), "many/name!no such") is None
 
 
 def of_image(text: str, *scenes: SceneInfo) -> Plan:
