@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.agent.findings import LISTED, ROWS_SAID, Finding, NoAnswerError, claim_of, overlaps, phrase_of
-from apps.agent.units import convert, number_text
+from apps.agent.units import carried_text, convert, number_text, with_sign
 from apps.core.evidence.fold import RunState
 from apps.core.evidence.observation import Observation
 from apps.core.evidence.plan import AnswerRecipe, Claim
@@ -47,6 +47,8 @@ def zone_told(recipe: AnswerRecipe, o: Observation) -> Finding:
     phrase = recipe.options.get("phrase", "extreme value")
     place = place_text(mine)
     part += f" (at {place})" if place else ""
+    span = _interval_text(o, mine)
+    part = f"{span}{' at least, for nobody says how exactly it was drawn' if span and _is_floor(o) else ''}{part}"
     second_item = next((i for i in o.result.items if rest and i.get("zone") == rest[0][0]), {})
     warnings = (
         (f"The intervals of {picked} and {rest[0][0]} overlap; the order of the two is not certain.",)
@@ -94,8 +96,14 @@ def _first_of(recipe: AnswerRecipe, o: Observation, known: list[tuple[str, float
         )
     phrase = recipe.options.get("phrase", "extreme value")
     places = {str(i.get("zone")): place_text(i) for i in o.result.items}
-    listed = "; ".join(f"{name} {row_text(o, v)}{f' (at {places[name]})' if places.get(name) else ''}" for name, v in first)
+    held = {str(i.get("zone")): i for i in o.result.items}
+    listed = "; ".join(
+        f"{name} {row_text(o, v)}{_interval_text(o, held[name])}{f' (at {places[name]})' if places.get(name) else ''}"
+        for name, v in first
+    )
     text = f"The {len(first)} with the {phrase}, of {len(known)} {recipe.options.get('noun', 'polygons')}: {listed}"
+    if _is_floor(o) and any(_interval_text(o, held[name]) for name, _ in first):
+        text += "; each interval at least, for nobody says how exactly it was drawn"
     return Finding(text, "; ".join(name for name, _ in first))
 
 
@@ -264,6 +272,22 @@ def row_text(o: Observation, value: float | int) -> str:
     if (o.tool == "measure" and metric == "ratio" and o.result.unit == "1") or (o.tool == "execute" and _is_share(o)):
         return number_text(value * 100, "%")
     return number_text(value, row_unit(o), is_count=metric == "count")
+
+
+def _interval_text(o: Observation, item: Mapping[str, Any]) -> str:
+    """', interval 120 m to 126 m' of a row that is a distance; '' where it has none, or none that can be seen."""
+    spec, ends = o.arguments.get("spec"), _bounds(item)
+    if ends is None or o.tool != "measure" or not isinstance(spec, dict) or spec.get("metric") != "distance":
+        return ""
+    span = carried_text(float(item["value"]), ends, row_unit(o), is_short=True)[1]
+    if not span:
+        return ""
+    return ", interval " + " to ".join(with_sign(end, row_unit(o)) for end in span.split(" to "))
+
+
+def _is_floor(o: Observation) -> bool:
+    """Whether the true intervals may be wider."""
+    return o.evidence.intermediate.get("interval_is") == "floor"
 
 
 def _zonal_params(o: Observation) -> dict[str, Any]:

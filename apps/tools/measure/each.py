@@ -42,6 +42,7 @@ class Held(Protocol):
     low: float | None
     high: float | None
     items: list[dict[str, JsonValue]]
+    evidence: dict[str, JsonValue]
 
 
 @dataclass(slots=True)
@@ -145,8 +146,9 @@ def _of_its_own(arguments: MeasureArguments, subject: Measured, reference: Measu
             for one in rows:
                 one |= {"low": max(0.0, float(str(one["value"])) - off), "high": float(str(one["value"])) + off}
         _place_rows(subject, rows, groups)
+        how = {k: v for k in ("interval_is", "interval_from", "accuracy_m") if (v := figure.evidence.get(k)) is not None}
         return Table(rows, evidence={"to": reference.source.name if reference is not None else "the nearest other",
-                                     "row_is": "the shortest distance of its features"})
+                                     "row_is": "the shortest distance of its features", **how})
     if spec.metric == "count":
         rows = [{"zone": name, "value": len(at), "n_features": len(at)} for name, at in groups]
         return Table(rows, float(len(subject.features)))
