@@ -104,6 +104,8 @@ def boxes_where_the_picture_parts(case: Case) -> Finding:
         for name, how in _TURNS.items()
         if how != "xy" or grid.width == grid.height
     }
+    if not max(here, moved, *turns.values()):
+        return not_applicable("the picture is of one value")
     best = max(turns, key=lambda name: turns[name])
     at = ("/result/layers", "/inputs")
     measured = {

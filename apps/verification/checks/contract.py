@@ -184,7 +184,8 @@ def _is_one_unit(one: str, other: str) -> bool:
 
 def _shapes_on_the_ground(case: Case) -> bool:
     """Whether all that is measured are shapes that were drawn or read, in coordinates of the ground."""
-    sources = [s for s in case.arguments.get("sources") or () if isinstance(s, dict)]
+    listed = case.arguments.get("sources")
+    sources = [s for s in listed if isinstance(s, dict)] if isinstance(listed, list) else []
     known = {i.artifact: i.crs for i in case.observation.inputs if i.role == "vector"}
     places = [
         known.get(str(s["vector"]))

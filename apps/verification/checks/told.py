@@ -27,7 +27,8 @@ def pixel_counts_agree(case: Case) -> Finding:
     """Numbers of valid pixels of a series and of a change go together: those of dates with those of their steps and their sum,
     none more than the region or the scene has, a change no more than either of its dates."""
     held = case.evidence("intermediate", "nodes")
-    told = {str(t["id"]): t for t in held if isinstance(t, dict) and t.get("id") in case.nodes} if isinstance(held, list) else {}
+    steps = [t for t in held if isinstance(t, dict)] if isinstance(held, list) else []
+    told = {str(t["id"]): t for t in steps if str(t.get("id")) in case.nodes}
     output = case.nodes.get(case.output)
     if output is None or not output["op"].startswith("raster."):
         return not_applicable("no graph of rasters")
