@@ -95,7 +95,10 @@ def boxes_where_the_picture_parts(case: Case) -> Finding:
     mask = _inside(boxes, shape)
     if len(boxes) < _LEAST_TURNED or not _LEAST_COVER <= mask.mean() <= _MOST_COVER:
         return not_applicable("too few boxes, or too little or too much of the picture in them, to tell")
-    picture = _Picture(plane.data, np.logical_and.reduce(plane.valid))
+    valid = np.logical_and.reduce(plane.valid)
+    if not valid.any() or not np.ptp(plane.data[:, valid], axis=1).any():
+        return not_applicable("the picture is of one value")
+    picture = _Picture(plane.data, valid)
     here = picture.parted(mask)
     others = [picture.parted(np.roll(mask, (int(v * shape[0]), int(u * shape[1])), axis=(0, 1))) for u, v in _SHIFTS]
     middle, moved = float(np.median(others)), max(others)
@@ -104,8 +107,6 @@ def boxes_where_the_picture_parts(case: Case) -> Finding:
         for name, how in _TURNS.items()
         if how != "xy" or grid.width == grid.height
     }
-    if not max(here, moved, *turns.values()):
-        return not_applicable("the picture is of one value")
     best = max(turns, key=lambda name: turns[name])
     at = ("/result/layers", "/inputs")
     measured = {
