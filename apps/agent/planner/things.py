@@ -2,8 +2,8 @@
 
 A form writes them as keys: ``vector:ID``, ``vector:ID:NAME`` for the feature of that name, ``vector:ID/ATTRIBUTE=VALUE|VALUE``
 for the features with one of these values, ``vector:ID/ATTRIBUTE~(5,10]`` for those between limits,
-``vector:ID/ATTRIBUTE!NAME|NAME`` for all but those of these names (signs that part keys are written as in a URL), ``place:LONGITUDE,LATITUDE`` and
-``px:COLUMN,ROW``; every other key is a target of the lexicon.
+``vector:ID/ATTRIBUTE!NAME|NAME`` for all but those of these names (signs that part keys are written as in a URL),
+``place:LONGITUDE,LATITUDE`` and ``px:COLUMN,ROW``; every other key is a target of the lexicon.
 """
 
 from __future__ import annotations
