@@ -103,10 +103,17 @@ class _FarDataset:
     def __init__(self, blob: RemoteBlob, driver: str):
         self._blob, self._thread = blob, ThreadPoolExecutor(1, thread_name_prefix="far")
         try:
-            self._dataset = self._in_thread(rasterio.open, blob.name, driver=driver, opener=blob.opener)
+            self._dataset = self._in_thread(self._open, driver)
         except BaseException:
             self._thread.shutdown()
             raise
+
+    def _open(self, driver: str) -> Any:
+        dataset = rasterio.open(self._blob.name, driver=driver, opener=self._blob.opener)
+        if self._blob.trouble is not None:
+            # nobody will get it, and no other thread may let go of it
+            dataset.close()
+        return dataset
 
     def _in_thread(self, work: Any, *given: Any, **named: Any) -> Any:
         def done() -> Any:
@@ -188,11 +195,21 @@ class SceneReader:
         self._blocks: BlockFile | None = None
         self._bands = {b.index: b for b in info.bands}
         self._cache_bytes = _STREAM_CACHE[0]
-        first = self._dataset()
+        self._alpha: int | None = None
+        self._block, self._has_mask = 1, False
+        try:
+            self._look_at(self._dataset())
+        except BaseException:
+            # nobody gets this reader, so nobody would close what it has opened
+            self.close()
+            raise
+
+    def _look_at(self, first: Any) -> None:
+        """Holds the stored raster against the scene, and keeps what is read alike in every window."""
+        info, path = self._info, self._path
         if (first.width, first.height) != (info.grid.width, info.grid.height) or first.count < max(
             self._bands, default=1
         ):
-            self.close()
             raise FaultError(
                 f"the stored raster is {first.width} × {first.height} × {first.count}, the scene says "
                 f"{info.grid.width} × {info.grid.height} × {len(info.bands)}"

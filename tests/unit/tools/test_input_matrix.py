@@ -110,7 +110,7 @@ def expect(observation: Any, wrong: Wrong) -> None:
         assert observation.result.value == pytest.approx(wrong.value, rel=wrong.tolerance)
     else:
         assert observation.status.state == "failed" and observation.result.value is None
-        assert wrong.part in observation.status.reason, observation.status.reason
+        assert wrong.part.lower() in observation.status.reason.lower(), observation.status.reason
 
 
 @pytest.mark.parametrize("name", CASES)

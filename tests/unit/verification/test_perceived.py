@@ -30,10 +30,16 @@ MADE: dict[str, Callable[[], Sample]] = {
 }
 
 
+# grown from marks on real pixels: a person looks, however right it is (checks/prompted.py)
+WAIT = ("a field from a stroke", "a field from a point", "a crown from a box")
+
+
 @pytest.mark.parametrize("name", sorted(MADE))
-def test_what_is_right_is_accepted(name: str) -> None:
+def test_what_is_right_is_accepted_or_waits_for_a_person(name: str) -> None:
     checks, decision = judged(MADE[name]())
-    assert decision.decision == "accept", [c.message for c in checks if c.outcome == "failed" and c.severity == "block"]
+    blocked = [c.message for c in checks if c.outcome == "failed" and c.severity == "block"]
+    assert decision.decision == ("request_evidence" if name in WAIT else "accept"), blocked
+    assert not blocked
 
 
 def car_park(**more: Any) -> Sample:
