@@ -15,7 +15,7 @@ from apps.accounts.models import Project, User
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
-from tests.browser.accessible import problems_of
+from tests.browser.accessible import marking_looked_at
 from tests.browser.conftest import FISH, SAMPLES
 from tests.scenes import scene_of_file
 
@@ -193,19 +193,13 @@ def test_marked_places_in_both_themes_at_three_widths(
     run = answered("How far apart are the two marked places?", landmarks=marks)
     needs = answered("How far apart are the two marked places?")
     sign_in(analyst)
-    page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-    problems = []
-    for width in (1440, 1024, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        for address in (f"/runs/{run.pk}/", f"/runs/{needs.pk}/", "/"):
-            page.goto(address)
-            expect(page.locator("[data-island=map][data-ready]").first).to_be_visible()
-            if address == "/":
-                page.get_by_role("button", name="Two places", exact=True).click()
-            else:
-                page.get_by_role("tab", name="Ask").click()
-                expect(page.locator(".mark-pin")).to_have_count(2 if str(run.pk) in address else 0)
-            expect(page.get_by_label("Place A", exact=True)).to_be_visible()
-            what = "home" if address == "/" else "marked" if str(run.pk) in address else "needs"
-            problems += problems_of(page, f"marks-{what}-{theme}-{width}")
-    assert problems == []
+    marking_looked_at(
+        page,
+        "marks",
+        theme,
+        marked=run.pk,
+        needs=needs.pk,
+        button="Two places",
+        opened=lambda is_marked: expect(page.locator(".mark-pin")).to_have_count(2 if is_marked else 0),
+        field="Place A",
+    )

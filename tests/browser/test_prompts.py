@@ -19,7 +19,7 @@ from apps.core.evidence.prompt import Prompt
 from apps.runs.models import Run
 from apps.runs.selectors import run_state
 from apps.runs.services import run_execute_now, run_start
-from tests.browser.accessible import problems_of
+from tests.browser.accessible import marking_looked_at
 from tests.scenes import scene_of_file
 
 pytestmark = pytest.mark.browser
@@ -161,19 +161,13 @@ def test_prompts_in_both_themes_at_three_widths(page: Page, analyst: User, disc:
     run = asked(analyst, disc, "How large is what I marked?", *in_degrees)
     needs = asked(analyst, disc, "Segment this")
     sign_in(analyst)
-    page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-    problems = []
-    for width in (1440, 1024, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        for address in (f"/runs/{run.pk}/", f"/runs/{needs.pk}/", "/"):
-            page.goto(address)
-            expect(page.locator("[data-island=map][data-ready]").first).to_be_visible()
-            if address == "/":
-                page.get_by_role("button", name="Segment", exact=True).click()
-            else:
-                page.get_by_role("tab", name="Ask").click()
-                page.locator("#map [data-map=prompt]").click()
-            expect(page.get_by_label("Marks, one a line")).to_be_visible()
-            what = "home" if address == "/" else "marked" if str(run.pk) in address else "needs"
-            problems += problems_of(page, f"prompts-{what}-{theme}-{width}")
-    assert problems == []
+    marking_looked_at(
+        page,
+        "prompts",
+        theme,
+        marked=run.pk,
+        needs=needs.pk,
+        button="Segment",
+        opened=lambda _: page.locator("#map [data-map=prompt]").click(),
+        field="Marks, one a line",
+    )

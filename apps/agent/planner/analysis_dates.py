@@ -51,12 +51,7 @@ class DateAnalyses(AnalysisPieces):
         self._check_region(now[0], *past)
         if len({s.acquired_at.month for s in (now[0], *past) if s.acquired_at}) > 1:
             self.warnings.append("The other dates are of other months too, so a part of the anomaly is the season.")
-        nodes: Nodes = []
-        ends = []
-        for i, s in enumerate([now[0], *past], start=1):
-            more, last = self._quantity_nodes(s, str(i))
-            nodes += more
-            ends.append(last)
+        nodes, ends = self._quantity_of_each([now[0], *past])
         name = {"difference": "anomaly", "zscore": "z score", "percent": "anomaly in per cent"}[mode]
         phrase = f"{self._title_of()} {name} against {len(past)} other dates"
         self._say(f"the {phrase[0].lower()}{phrase[1:]}", now[0])
@@ -100,12 +95,7 @@ class DateAnalyses(AnalysisPieces):
         return self._value(self._execute(nodes, f"{phrase}."), phrase, unit)
 
     def _composite_nodes(self, scenes: Sequence[SceneInfo], method: str) -> tuple[Nodes, dict[str, Any]]:
-        nodes: Nodes = []
-        ends = []
-        for i, s in enumerate(scenes, start=1):
-            more, last = self._quantity_nodes(s, str(i))
-            nodes += more
-            ends.append(last)
+        nodes, ends = self._quantity_of_each(scenes)
         if method != GREENEST:
             return nodes, self._node("raster.product.composite", ends, "composite", method=method)
         greens = []

@@ -130,12 +130,7 @@ class MathsAnalyses(PhysicsAnalyses):
     def _plan_chart(self) -> AnswerRecipe:
         scenes = self._series(2)
         self._check_region(*scenes)
-        nodes: Nodes = []
-        ends = []
-        for i, s in enumerate(scenes, start=1):
-            more, last = self._quantity_nodes(s, str(i))
-            nodes += more
-            ends.append(last)
+        nodes, ends = self._quantity_of_each(scenes)
         phrase = f"{self._title_of()} of {len(scenes)} dates"
         nodes.append(self._node("raster.summarize.series", ends, "series", statistic=self.form.statistic))
         self._say(f"the {phrase[0].lower()}{phrase[1:]}, and a chart of them", scenes[0], scenes[-1])
@@ -161,12 +156,7 @@ class MathsAnalyses(PhysicsAnalyses):
 
     # --- trends of each pixel ------------------------------------------------------------------------------------------------
     def _trend_nodes(self, scenes: list[SceneInfo], way: str, *, is_tested: bool) -> Nodes:
-        nodes: Nodes = []
-        ends = []
-        for i, s in enumerate(scenes, start=1):
-            more, last = self._quantity_nodes(s, str(i))
-            nodes += more
-            ends.append(last)
+        nodes, ends = self._quantity_of_each(scenes)
         nodes.append(self._node("raster.product.pixel_trend", ends, "slope"))
         masks = []
         if way:

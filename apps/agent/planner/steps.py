@@ -76,6 +76,16 @@ class StepMaker(SceneChooser):
             op, params = "raster.product.index", params | {"index": q}
         return [source, {"id": name, "op": op, "inputs": [source["id"]], "params": params}], name
 
+    def _quantity_of_each(self, scenes: Sequence[SceneInfo]) -> tuple[list[dict[str, Any]], list[str]]:
+        """Nodes that give the quantity of each scene, in their order, and the names of the last of each."""
+        nodes: list[dict[str, Any]] = []
+        ends = []
+        for i, scene in enumerate(scenes, start=1):
+            more, last = self._quantity_nodes(scene, str(i))
+            nodes += more
+            ends.append(last)
+        return nodes, ends
+
     def _mask_params(self, scene: SceneInfo) -> dict[str, Any]:
         """Of a product, so that the pixels that are not wanted are left out: what the scene's quality band flags by its scheme,
         with cirrus where that was asked. NO_ANSWER where the band does not tell cirrus."""
@@ -276,12 +286,7 @@ class StepMaker(SceneChooser):
 
     def _series_step(self, scenes: list[SceneInfo], params: dict[str, Any], why: str, op: str = "raster.summarize.series") -> int:
         self._check_region(*scenes)
-        nodes: list[dict[str, Any]] = []
-        ends = []
-        for i, s in enumerate(scenes, start=1):
-            more, last = self._quantity_nodes(s, str(i))
-            nodes += more
-            ends.append(last)
+        nodes, ends = self._quantity_of_each(scenes)
         return self._add("execute", self._graph(nodes, {"op": op, "inputs": ends, "params": params}), why)
 
     def _difference_nodes(self, before: SceneInfo, after: SceneInfo, params: dict[str, Any]) -> list[dict[str, Any]]:
